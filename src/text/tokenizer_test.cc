@@ -1,0 +1,3 @@
+#include "text/tokenizer.h"
+
+#include <gtest/gtest.h>
