@@ -8,11 +8,9 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/tokenizer_compatibility.h"
 
 namespace deepinfer {
-
-/// How the tokenizer files are read (model.md 12).
-enum class TokenizerCompatibility { kRelease, kNative };
 
 /// YaRN, applied only together with `compress_rope_theta` (model.md 6.1).
 struct RopeScaling {

@@ -12,7 +12,8 @@ namespace {
 std::string text(const std::vector<int>& list) {
   std::string result = "[";
   for (std::size_t i = 0; i < list.size(); ++i) {
-    result += (i == 0 ? "" : ", ") + std::to_string(list[i]);
+    if (i > 0) result += ", ";
+    result += std::to_string(list[i]);
   }
   return result + "]";
 }

@@ -109,7 +109,8 @@ bool shape_matches(const std::vector<std::int64_t>& found, const Shape& expected
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+    if (i > 0) text += ", ";
+    text += std::to_string(shape[i]);
   }
   return text + "]";
 }

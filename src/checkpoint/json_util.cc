@@ -22,50 +22,96 @@ std::string number_text(double value) {
   return stream.str();
 }
 
+/// Builds the document and sees each key before an object would keep only one of two equal ones.
+/// The library's parser callback could too, but it walks the whole parent at the end of every
+/// object: 2.4 s instead of 0.6 s for the headers of the real model's 96,085 tensors, on one core
+/// (`deepinfer inspect` on a directory of sparse shards).
+class StrictBuilder final : public json::json_sax_t {
+ public:
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(json::number_integer_t value) override { return add(value); }
+  bool number_unsigned(json::number_unsigned_t value) override { return add(value); }
+  bool number_float(json::number_float_t value, const json::string_t& /*text*/) override {
+    return add(value);
+  }
+  bool string(json::string_t& value) override { return add(std::move(value)); }
+  bool binary(json::binary_t& /*value*/) override { return false; }
+  bool start_object(std::size_t /*elements*/) override { return open(json::object()); }
+  bool start_array(std::size_t /*elements*/) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(json::string_t& name) override {
+    const auto [place, added] = open_.back()->emplace(name, nullptr);
+    if (!added) error_ = "key " + describe(name) + " stands twice in one JSON object";
+    member_ = &place.value();
+    return added;
+  }
+
+  bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
+                   const json::exception& error) override {
+    // The library prefixes its messages with "[json.exception.parse_error.101] ".
+    error_ = error.what();
+    if (const auto bracket = error_.find("] "); bracket != std::string::npos) {
+      error_.erase(0, bracket + 2);
+    }
+    error_ = "not valid JSON: " + error_;
+    return false;
+  }
+
+  const std::string& error() const { return error_; }
+  json take() { return std::move(root_); }
+
+ private:
+  json* place(json value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    if (open_.back()->is_array()) {
+      open_.back()->push_back(std::move(value));
+      return &open_.back()->back();
+    }
+    *member_ = std::move(value);
+    return member_;
+  }
+
+  bool add(json value) {
+    place(std::move(value));
+    return true;
+  }
+
+  bool open(json container) {
+    // Printing and comparing values recurse; parsing doesn't.
+    constexpr std::size_t kDeepest = 64;
+    if (open_.size() == kDeepest) {
+      error_ = "nested deeper than any configuration or header is";
+      return false;
+    }
+    open_.push_back(place(std::move(container)));
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  json root_;
+  std::vector<json*> open_;  ///< stable: a container doesn't grow while one inside it is open
+  json* member_ = nullptr;   ///< where the value of the last key goes
+  std::string error_;
+};
+
 }  // namespace
 
 json parse_strict_json(std::string_view text, const std::string& origin) {
-  // The parser's callback sees each key before the document keeps only the last of two equal ones.
-  std::vector<std::set<std::string>> open_objects;
-  std::string duplicate;
-  bool too_deep = false;
-  const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
-    // Printing and comparing values recurse; parsing doesn't.
-    constexpr int kDeepest = 64;
-    too_deep |= depth > kDeepest;
-    switch (event) {
-      case json::parse_event_t::object_start:
-        open_objects.emplace_back();
-        break;
-      case json::parse_event_t::object_end:
-        open_objects.pop_back();
-        break;
-      case json::parse_event_t::key:
-        if (!open_objects.back().insert(parsed.get<std::string>()).second && duplicate.empty()) {
-          duplicate = parsed.get<std::string>();
-        }
-        break;
-      default:
-        break;
-    }
-    return !too_deep;
-  };
-  json document;
-  try {
-    document = json::parse(text.begin(), text.end(), watch);
-  } catch (const json::exception& error) {
-    // The library prefixes its messages with "[json.exception.parse_error.101] ".
-    std::string message = error.what();
-    if (const auto bracket = message.find("] "); bracket != std::string::npos) {
-      message.erase(0, bracket + 2);
-    }
-    fail_checkpoint(origin + ": not valid JSON: " + message);
+  StrictBuilder builder;
+  if (!json::sax_parse(text.begin(), text.end(), &builder)) {
+    fail_checkpoint(origin + ": " + builder.error());
   }
-  if (too_deep) fail_checkpoint(origin + ": nested deeper than any configuration or header is");
-  if (!duplicate.empty()) {
-    fail_checkpoint(origin + ": key " + describe(duplicate) + " stands twice in one JSON object");
-  }
-  return document;
+  return builder.take();
 }
 
 std::string describe(const json& value) {

@@ -9,9 +9,12 @@
 namespace deepinfer {
 namespace {
 
-/// theta^(-2i/R) in float64.
-double base_frequency(double theta, int i, int rotary) {
-  return exp_f64(-2.0 * i / rotary * log_f64(theta));
+/// theta^(2i/R), the wavelength over 2 pi, rounded to float32 as the exponent is. The frequencies
+/// of the model are float32 results of float32 steps: at position 300 a frequency that is exact to
+/// float64 moves angles by 1e-5, enough to move quantized cache values away from the golden data.
+float wavelength(double theta, int i, int rotary) {
+  const float exponent = static_cast<float>(2 * i) / static_cast<float>(rotary);
+  return static_cast<float>(exp_f64(static_cast<double>(exponent) * log_f64(theta)));
 }
 
 }  // namespace
@@ -20,7 +23,7 @@ std::vector<float> plain_rope_frequencies(const ModelConfig& config) {
   const int rotary = config.qk_rope_head_dim;
   std::vector<float> frequencies;
   for (int i = 0; i < rotary / 2; ++i) {
-    frequencies.push_back(static_cast<float>(base_frequency(config.rope_theta, i, rotary)));
+    frequencies.push_back(1.0F / wavelength(config.rope_theta, i, rotary));
   }
   return frequencies;
 }
@@ -40,9 +43,13 @@ std::vector<float> yarn_rope_frequencies(const ModelConfig& config) {
   if (low == high) high += 0.001;
   std::vector<float> frequencies;
   for (int i = 0; i < rotary / 2; ++i) {
-    const double base = base_frequency(theta, i, rotary);
-    const double ramp = std::clamp((i - low) / (high - low), 0.0, 1.0);
-    frequencies.push_back(static_cast<float>(base / yarn.factor * ramp + base * (1.0 - ramp)));
+    const float length = wavelength(theta, i, rotary);
+    const float ramp = std::clamp(
+        (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low), 0.0F,
+        1.0F);
+    const float keep = 1.0F - ramp;  // of the original frequency
+    const float stretched = 1.0F / (static_cast<float>(yarn.factor) * length);
+    frequencies.push_back(stretched * (1.0F - keep) + 1.0F / length * keep);
   }
   return frequencies;
 }

@@ -1,6 +1,7 @@
 #include "text/official_scanner.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace deepinfer {
@@ -17,6 +18,10 @@ struct ClassRange {
 constexpr ClassRange kClassRanges[] = {
 #include "text/character_classes.inc"
 };
+
+// The second official step: Han, Hiragana, Katakana.
+constexpr std::pair<char32_t, char32_t> kHanKanaRanges[] = {
+    {0x4E00, 0x9FA5}, {0x3040, 0x309F}, {0x30A0, 0x30FF}};
 
 constexpr std::size_t kCodePoints = 0x110000;
 
@@ -37,6 +42,18 @@ ScanClass scan_class(CharacterClass kind) {
   return ScanClass::kOther;
 }
 
+ScanClass han_kana_class(ScanClass kind) {
+  switch (kind) {
+    case ScanClass::kLetter:
+    case ScanClass::kMark:
+      return ScanClass::kHanKana;
+    case ScanClass::kSymbol:
+      return ScanClass::kHanKanaSymbol;
+    default:
+      return ScanClass::kHanKanaOther;
+  }
+}
+
 // One byte for each code point: a lookup is a single load, and text touches few of its lines.
 std::vector<ScanClass> make_scan_classes() {
   std::vector<ScanClass> classes(kCodePoints, ScanClass::kOther);
@@ -48,8 +65,11 @@ std::vector<ScanClass> make_scan_classes() {
   }
   fill(U'\n', U'\n', ScanClass::kNewline);
   fill(U'\r', U'\r', ScanClass::kNewline);
-  fill(0x4E00, 0x9FA5, ScanClass::kIdeograph);
-  fill(0x3040, 0x30FF, ScanClass::kIdeograph);
+  for (const auto& [first, last] : kHanKanaRanges) {
+    for (char32_t value = first; value <= last; ++value) {
+      classes[value] = han_kana_class(classes[value]);
+    }
+  }
   return classes;
 }
 

@@ -7,17 +7,20 @@
 
 namespace deepinfer {
 
-/// What the official pre-tokenizer tells apart. Every code point has exactly one class.
+/// What the official pre-tokenizer tells apart. Every code point has exactly one class. The Han,
+/// Hiragana and Katakana ranges of the second step have classes of their own.
 enum class ScanClass : std::uint8_t {
-  kOther,      ///< none of the below: controls, unassigned, ...
-  kLetter,     ///< \p{L} without kIdeograph
-  kMark,       ///< \p{M} without kIdeograph
-  kSymbol,     ///< \p{P} and \p{S} without kIdeograph
-  kBlank,      ///< \s without kNewline
-  kNewline,    ///< \r and \n
-  kNumber,     ///< \p{N}
-  kIdeograph,  ///< the Han, Hiragana and Katakana ranges of the second step
-  kEnd,        ///< no character
+  kOther,          ///< none of the below: controls, unassigned, ...
+  kLetter,         ///< \p{L}
+  kMark,           ///< \p{M}
+  kSymbol,         ///< \p{P} and \p{S}
+  kBlank,          ///< \s without kNewline
+  kNewline,        ///< \r and \n
+  kNumber,         ///< \p{N}
+  kHanKana,        ///< \p{L} and \p{M} of the second step's ranges
+  kHanKanaSymbol,  ///< \p{P} and \p{S} there
+  kHanKanaOther,   ///< what else is there: unassigned
+  kEnd,            ///< no character
 };
 
 /// The class of each of the 0x110000 code points.
@@ -27,8 +30,8 @@ const ScanClass* scan_classes();
 /// `emit(std::string_view)` for each. Equal to PreTokenizer with the official patterns, about
 /// ten times faster (benchmarks/tokenizer_benchmark.cc --pieces).
 ///
-/// The three steps join into one because the first two cut out whole characters: for the third,
-/// a number or an ideograph is the end of its text.
+/// The three steps join into one because the first two cut out whole characters: for the third, its
+/// text ends where a number begins, and where Han or kana begin or end.
 template <typename Emit>
 class OfficialScanner {
  public:
@@ -43,7 +46,12 @@ class OfficialScanner {
       const Character first = character_at(position_);
       const char* match = match_from(first);
       if (match == nullptr) {
-        position_ += first.length;  // stays in the piece of unmatched text
+        if (first.kind != unmatched_kind_) {
+          flush_unmatched();
+          unmatched_ = position_;
+          unmatched_kind_ = first.kind;
+        }
+        position_ += first.length;
         continue;
       }
       flush_unmatched();
@@ -84,6 +92,9 @@ class OfficialScanner {
   }
 
   const char* skip_word(const char* at) const { return skip_while(at, is_word); }
+  const char* skip_han_kana(const char* at) const {
+    return skip_while(at, [](ScanClass kind) { return kind == ScanClass::kHanKana; });
+  }
   const char* skip_newlines(const char* at) const {
     while (at != end_ && (*at == '\r' || *at == '\n')) ++at;
     return at;
@@ -107,8 +118,12 @@ class OfficialScanner {
           after += next.length;
         }
         return after;
-      case ScanClass::kIdeograph:
-        return skip_while(after, [](ScanClass kind) { return kind == ScanClass::kIdeograph; });
+      case ScanClass::kHanKana:
+        return skip_han_kana(after);
+      case ScanClass::kHanKanaSymbol:
+        return skip_while(after, [](ScanClass kind) { return kind == ScanClass::kHanKanaSymbol; });
+      case ScanClass::kHanKanaOther:
+        return character_at(after).kind == ScanClass::kHanKana ? skip_han_kana(after) : nullptr;
       case ScanClass::kSymbol:
         // [!-/:-@[-`{-~][A-Za-z]+
         if (first.length == 1 && after != end_ && is_ascii_letter(*after)) {
@@ -149,8 +164,8 @@ class OfficialScanner {
       next = character_at(at);
     }
     if (after_newline != nullptr) return after_newline;
-    const bool text_follows = next.kind != ScanClass::kEnd && next.kind != ScanClass::kNumber &&
-                              next.kind != ScanClass::kIdeograph;
+    const bool text_follows =
+        is_word(next.kind) || next.kind == ScanClass::kSymbol || next.kind == ScanClass::kOther;
     // The last blank of several belongs to the word that follows.
     return text_follows && last != position_ ? last : at;
   }
@@ -162,7 +177,9 @@ class OfficialScanner {
   const ScanClass* classes_ = scan_classes();
   const char* position_;
   const char* end_;
+  // Text that no alternative matches, up to position_; one piece until a match or a step's border.
   const char* unmatched_;
+  ScanClass unmatched_kind_ = ScanClass::kEnd;
   Emit& emit_;
 };
 

@@ -169,7 +169,8 @@ class Translator {
                                       ? pattern_.substr(position_)
                                       : pattern_.substr(position_, close + 1 - position_);
     constexpr std::string_view kCategories = "LNPSM";
-    if (text.size() != 5 || text[2] != '{' || kCategories.find(text[3]) == std::string_view::npos) {
+    if (text.size() != 5 || text[2] != '{' || text[4] != '}' ||
+        kCategories.find(text[3]) == std::string_view::npos) {
       refuse(std::string(text));
     }
     position_ = close + 1;

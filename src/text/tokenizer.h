@@ -10,19 +10,10 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/tokenizer_compatibility.h"
+#include "text/special_range.h"
 
 namespace deepinfer {
-
-/// `tokenizer_compatibility` of config.json.
-enum class TokenizerCompatibility {
-  /// BOS, EOS and PAD are `<｜begin▁of▁sentence｜>` = 0, `<｜end▁of▁sentence｜>` = 1, `<｜▁pad▁｜>`
-  /// = 2
-  /// (anything else is refused), plain text gets a BOS, and the spellings
-  /// `<|place_holder_mm_span_0000|>`..`0020` stand for the ids that follow the vocabulary.
-  kRelease,
-  /// The files as they are.
-  kNative,
-};
 
 /// Parses `release` or `native`; throws Error(kCheckpoint) naming `origin` otherwise.
 TokenizerCompatibility parse_tokenizer_compatibility(std::string_view text,
@@ -34,14 +25,6 @@ struct EncodeOptions {
   bool parse_special = true;
   /// Puts BOS in front unless the encoded text begins with it already.
   bool add_bos = false;
-};
-
-/// A half-open byte range of a prompt that holds the spelling of exactly one added token.
-struct SpecialRange {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-
-  friend bool operator==(const SpecialRange&, const SpecialRange&) = default;
 };
 
 /// Byte-level BPE as a Hugging Face tokenizer.json describes it. Equal to the `tokenizers` library,

@@ -50,7 +50,12 @@ class Place {
   std::string key_;
 };
 
-std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string in_quotes(std::string_view text) {
+  std::string quoted = "'";
+  quoted += text;
+  quoted += '\'';
+  return quoted;
+}
 
 bool absent(const Json& object, const std::string& key) {
   const auto found = object.find(key);
@@ -151,7 +156,8 @@ class FileParser {
     if (type != "Split") (place / "type").fail(in_quotes(type) + " is not supported");
     if (last) place.fail("the last step must be ByteLevel");
     const std::string& behavior = string_at(step, "behavior", place);
-    if (behavior != "Isolated") (place / "behavior").fail(in_quotes(behavior) + " is not supported");
+    if (behavior != "Isolated")
+      (place / "behavior").fail(in_quotes(behavior) + " is not supported");
     refuse_true(step, "invert", place);
     const Json& pattern = object_at(step, "pattern", place);
     const Place pattern_place = place / "pattern";
@@ -223,7 +229,8 @@ class FileParser {
     const Json& model = object_at(json_, "model", root_);
     const Place place = root_ / "model";
     const std::string& type = string_at(model, "type", place);
-    if (type != "BPE") (place / "type").fail(in_quotes(type) + " is not supported, BPE is expected");
+    if (type != "BPE")
+      (place / "type").fail(in_quotes(type) + " is not supported, BPE is expected");
     if (!absent(model, "dropout") && model["dropout"] != 0.0) {
       (place / "dropout").fail(model["dropout"].dump() + " is not supported");
     }

@@ -74,7 +74,8 @@ inline std::string header_entry(const std::string& name, const std::string& dtyp
                                 std::uint64_t end) {
   std::string text = "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":[";
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    text += (i == 0 ? "" : ",") + std::to_string(shape[i]);
+    if (i > 0) text += ",";
+    text += std::to_string(shape[i]);
   }
   return text + "],\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(end) + "]}";
 }

@@ -21,8 +21,8 @@ void ReferenceOps::rope(Matrix x, std::int64_t heads, ConstMatrix cos, ConstMatr
         const float s = inverse ? -sin.row(t)[i] : sin.row(t)[i];
         const float x0 = tail[2 * i];
         const float x1 = tail[2 * i + 1];
-        tail[2 * i] = std::fma(x0, c, -(x1 * s));
-        tail[2 * i + 1] = std::fma(x0, s, x1 * c);
+        tail[2 * i] = x0 * c - x1 * s;
+        tail[2 * i + 1] = x0 * s + x1 * c;
       }
     }
   }

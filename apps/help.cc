@@ -1,0 +1,114 @@
+#include "help.h"
+
+#include <algorithm>
+
+namespace deepinfer::cli {
+namespace {
+
+constexpr std::size_t kWidth = 100;
+constexpr std::size_t kColumn = 32;
+
+// Appends `text` in lines of at most kWidth, the following ones indented to `indent`.
+void append_wrapped(std::string& out, std::string_view text, std::size_t indent) {
+  std::size_t column = indent;
+  bool first = true;
+  for (const std::string& word : split(text, ' ')) {
+    if (!first && column + 1 + word.size() > kWidth) {
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (!first) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+    first = false;
+  }
+  out += '\n';
+}
+
+void append_row(std::string& out, const std::string& left, std::string_view right) {
+  out += "  " + left;
+  if (left.size() + 4 > kColumn) {
+    out += "\n" + std::string(kColumn, ' ');
+  } else {
+    out += std::string(kColumn - 2 - left.size(), ' ');
+  }
+  append_wrapped(out, right, kColumn);
+}
+
+std::string spellings(const OptionSpec& spec) {
+  std::vector<std::string> all = split(spec.aliases, ',');
+  all.push_back("--" + std::string(spec.name));
+  // Short ones first, then the proper name, then its other long names.
+  std::ranges::stable_sort(all, {}, [&](const std::string& spelling) {
+    if (!spelling.starts_with("--")) return 0;
+    return spelling.substr(2) == spec.name ? 1 : 2;
+  });
+  std::string text;
+  for (const std::string& spelling : all) text += (text.empty() ? "" : ", ") + spelling;
+  if (spec.negatable) text += ", --no-" + std::string(spec.name);
+  if (spec.kind == OptionKind::kChoice) return text + " " + std::string(spec.choices);
+  if (!spec.value_name.empty()) text += " " + std::string(spec.value_name);
+  return text;
+}
+
+std::string description(const OptionSpec& spec) {
+  std::string text(spec.help);
+  if (spec.repeatable) text += " (repeatable)";
+  if (!spec.default_note.empty()) {
+    text += " [default: " + std::string(spec.default_note) + "]";
+  } else if (!spec.default_value.empty()) {
+    text += " [default: " + std::string(spec.default_value) + "]";
+  }
+  if (!spec.variable.empty()) text += " [env: " + std::string(spec.variable) + "]";
+  return text;
+}
+
+}  // namespace
+
+std::string main_help(const std::vector<Command>& commands) {
+  std::string out =
+      "Usage: deepinfer [--version] [--help] COMMAND ...\n\n"
+      "Inference for DeepSeek-V4.1-Flash checkpoints.\n\nCommands:\n";
+  for (const Command& command : commands) {
+    append_row(out, std::string(command.name), command.summary);
+  }
+  out += "\nOptions:\n";
+  append_row(out, "-h, --help", "this text; after a command, that command's");
+  append_row(out, "--version", "print the version");
+  out +=
+      "\nResults go to stdout; logs, warnings and progress to stderr. Exit codes: 0 success, 1 "
+      "failed\n"
+      "while running, 2 wrong usage, 3 checkpoint or tokenizer missing or unfit, 4 a request "
+      "failed,\n"
+      "130 interrupted, 141 closed pipe.\n";
+  return out;
+}
+
+std::string command_help(const Command& command) {
+  std::string out = "Usage: deepinfer " + std::string(command.name) + " [OPTIONS]";
+  if (command.argument.most != 0) {
+    out += " [" + std::string(command.argument.name) + "]";
+    if (command.argument.most != 1) out += "...";
+  }
+  out += "\n\n";
+  out += command.summary;
+  out += "\n";
+  if (!command.description.empty()) out += "\n" + std::string(command.description) + "\n";
+  if (command.argument.most != 0) {
+    out += "\nArguments:\n";
+    append_row(out, std::string(command.argument.name), command.argument.help);
+  }
+  for (const OptionGroup& group : command.groups) {
+    out += "\n" + std::string(group.title) + ":\n";
+    for (const OptionSpec& spec : group.options) {
+      append_row(out, spellings(spec), description(spec));
+    }
+  }
+  out += "\nHelp:\n";
+  append_row(out, "-h, --help", "this text");
+  return out;
+}
+
+}  // namespace deepinfer::cli

@@ -1,0 +1,1 @@
+"""Module paths of the official package's compiled part."""

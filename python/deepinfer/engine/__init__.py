@@ -1,0 +1,1 @@
+"""The engine's arguments, under the module paths of the official package."""

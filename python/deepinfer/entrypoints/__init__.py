@@ -1,0 +1,1 @@
+"""How programs enter: the class LLM."""
