@@ -40,6 +40,7 @@ readonly root made_root
 mounts=()
 clean_up() {
   local status=$? index still=
+  ((status == 0)) || echo "fresh_debian.sh: failed (exit $status)" >&2
   for ((index = ${#mounts[@]} - 1; index >= 0; --index)); do
     umount "${mounts[index]}" 2>/dev/null || umount -l "${mounts[index]}" || still=1
   done
@@ -77,7 +78,7 @@ mirror() {
 }
 
 step "Bootstrapping Debian ($SUITE, minbase) into $root"
-url=$(mirror)
+url=$(mirror || true)  # none: debootstrap's own default
 timed debootstrap debootstrap --variant=minbase "$SUITE" "$root" ${url:+"$url"}
 
 step "Taking over the host's way to packages"

@@ -10,7 +10,40 @@ constexpr double kLn2Low = 0x1.ef35793c7673p-45;  // ln 2 - kLn2High
 constexpr double kLog2E = 0x1.71547652b82fep+0;
 constexpr double kRound = 0x1.8p52;
 
+inline __attribute__((always_inline)) float dot16_loop(std::span<const float> a,
+                                                       std::span<const float> b) {
+  float acc[16] = {};
+  const std::size_t whole = a.size() / 16 * 16;
+  for (std::size_t k = 0; k < whole; k += 16) {
+    for (std::size_t j = 0; j < 16; ++j) acc[j] = std::fma(a[k + j], b[k + j], acc[j]);
+  }
+  for (std::size_t k = whole; k < a.size(); ++k)
+    acc[k - whole] = std::fma(a[k], b[k], acc[k - whole]);
+  return reduce16(acc);
+}
+
+float dot16_portable(std::span<const float> a, std::span<const float> b) {
+  return dot16_loop(a, b);
+}
+
+#if defined(__x86_64__)
+// The same loop with the fused multiply-add as an instruction instead of a library call: the same
+// bits, about ten times faster, which keeps the reference back end usable in tests.
+__attribute__((target("avx2,fma"))) float dot16_fma(std::span<const float> a,
+                                                    std::span<const float> b) {
+  return dot16_loop(a, b);
+}
+#endif
+
 }  // namespace
+
+float dot16(std::span<const float> a, std::span<const float> b) {
+#if defined(__x86_64__)
+  static const bool has_fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (has_fma) return dot16_fma(a, b);
+#endif
+  return dot16_portable(a, b);
+}
 
 double log_f64(double x) {
   if (std::isnan(x) || x < 0) return std::numeric_limits<double>::quiet_NaN();

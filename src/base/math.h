@@ -78,11 +78,8 @@ inline float reduce16(float (&acc)[16]) {
   return acc[0];
 }
 
-inline float dot16(std::span<const float> a, std::span<const float> b) {
-  float acc[16] = {};
-  for (std::size_t k = 0; k < a.size(); ++k) acc[k % 16] = std::fma(a[k], b[k], acc[k % 16]);
-  return reduce16(acc);
-}
+/// Rule 1: `acc[k mod 16] = fma(a[k], b[k], acc[k mod 16])`, then the tree.
+float dot16(std::span<const float> a, std::span<const float> b);
 
 inline float sum16(std::span<const float> a) {
   float acc[16] = {};

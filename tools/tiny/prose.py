@@ -79,7 +79,7 @@ SOURCES = (
 
 STOP_WORDS = frozenset("the of to a is in and that for be are it with as this by".split())
 BAD_NAMES = re.compile(r"(genindex|search|py-modindex|modindex|/_sources/|/_static/|toc\.html)")
-PARAGRAPH_PATH = ".//p|.//dd[not(.//p)]|.//li[not(.//p)]|.//h1|.//h2|.//h3"
+PARAGRAPH_PATH = ".//p|.//div[@class='para']|.//dd[not(.//p)]|.//li[not(.//p)]|.//h1|.//h2|.//h3"
 
 
 def clean(text: str) -> str:
@@ -112,8 +112,8 @@ def html_paragraphs(data: bytes) -> list[tuple[bool, str]]:
     except Exception:  # a broken page is simply not used
         return []
     for node in tree.xpath("//script|//style|//pre|//table|//nav|//header|//footer"
-                           "|//*[contains(@class,'navheader')]|//*[contains(@class,'toc')]"
-                           "|//*[contains(@class,'sidebar')]|//*[contains(@class,'related')]"):
+                           "|//div[@class='navheader' or @class='navfooter' or @class='toc']"
+                           "|//div[@class='sphinxsidebar' or @class='related']"):
         node.drop_tree()
     out: list[tuple[bool, str]] = []
     for node in tree.xpath(PARAGRAPH_PATH):
