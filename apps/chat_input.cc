@@ -93,7 +93,7 @@ Json conversation_request(const Options& options) {
       messages.insert(messages.begin(), std::move(system));
     }
   }
-  if (options.given("thinking") || !request.contains("thinking")) {
+  if (options.given("thinking")) {  // by default a request decides, and the rules say on
     request["thinking"] = {{"type", options.text("thinking") == "on" ? "enabled" : "disabled"}};
   }
   if (options.has("effort")) {

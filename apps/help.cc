@@ -14,7 +14,7 @@ void append_wrapped(std::string& out, std::string_view text, std::size_t indent)
   bool first = true;
   for (const std::string& word : split(text, ' ')) {
     if (!first && column + 1 + word.size() > kWidth) {
-      out += "\n" + std::string(indent, ' ');
+      out.append("\n").append(indent, ' ');
       column = indent;
     } else if (!first) {
       out += ' ';
@@ -30,9 +30,9 @@ void append_wrapped(std::string& out, std::string_view text, std::size_t indent)
 void append_row(std::string& out, const std::string& left, std::string_view right) {
   out += "  " + left;
   if (left.size() + 4 > kColumn) {
-    out += "\n" + std::string(kColumn, ' ');
+    out.append("\n").append(kColumn, ' ');
   } else {
-    out += std::string(kColumn - 2 - left.size(), ' ');
+    out.append(kColumn - 2 - left.size(), ' ');
   }
   append_wrapped(out, right, kColumn);
 }
@@ -46,10 +46,13 @@ std::string spellings(const OptionSpec& spec) {
     return spelling.substr(2) == spec.name ? 1 : 2;
   });
   std::string text;
-  for (const std::string& spelling : all) text += (text.empty() ? "" : ", ") + spelling;
-  if (spec.negatable) text += ", --no-" + std::string(spec.name);
-  if (spec.kind == OptionKind::kChoice) return text + " " + std::string(spec.choices);
-  if (!spec.value_name.empty()) text += " " + std::string(spec.value_name);
+  for (const std::string& spelling : all) {
+    if (!text.empty()) text += ", ";
+    text += spelling;
+  }
+  if (spec.negatable) text.append(", --no-").append(spec.name);
+  const std::string_view value = spec.kind == OptionKind::kChoice ? spec.choices : spec.value_name;
+  if (!value.empty()) text.append(" ").append(value);
   return text;
 }
 

@@ -203,6 +203,7 @@ Command env_command() {
   return {.name = "env",
           .summary = "Version, build, devices, and every DEEPINFER_* variable with its origin.",
           .description = "  deepinfer env\n  deepinfer env --explain top-p --config run.yaml",
+          .argument = {},
           .groups = {{"Environment",
                       {{.name = "explain",
                         .value_name = "OPTION",

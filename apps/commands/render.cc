@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/error.h"
 #include "chat_input.h"
 #include "commands/commands.h"
@@ -15,18 +17,26 @@
 namespace deepinfer::cli {
 namespace {
 
+struct StartName {
+  const char* name;
+  OutputStart start;
+};
+constexpr StartName kStarts[] = {
+    {"reasoning", OutputStart::kReasoning},
+    {"reasoning-continuation", OutputStart::kReasoningContinuation},
+    {"content", OutputStart::kContent},
+    {"content-continuation", OutputStart::kContentContinuation},
+    {"calls", OutputStart::kCalls},
+};
+
 std::string_view start_name(OutputStart start) {
-  switch (start) {
-    case OutputStart::kReasoning:
-    case OutputStart::kReasoningContinuation:
-      return "reasoning";
-    case OutputStart::kContent:
-    case OutputStart::kContentContinuation:
-      return "content";
-    case OutputStart::kCalls:
-      return "calls";
-  }
-  return "content";
+  const auto* found = std::ranges::find(kStarts, start, &StartName::start);
+  return found->name;
+}
+
+OutputStart start_of(std::string_view name) {
+  const auto* found = std::ranges::find(kStarts, name, &StartName::name);
+  return found->start;
 }
 
 int render(Options& options, Output& output) {
@@ -70,10 +80,7 @@ int parse(Options& options, Output& output) {
   }
   require_valid_utf8(text, "the model's text");
   OutputParserOptions parser;
-  const std::string& start = options.text("start");
-  parser.start = start == "reasoning" ? OutputStart::kReasoning
-                 : start == "calls"   ? OutputStart::kCalls
-                                      : OutputStart::kContent;
+  parser.start = start_of(options.text("start"));
   parser.parse_tool_calls = options.flag("tool-calls");
   if (options.has("stop")) parser.stop = options.texts("stop");
   const ParsedMessage message = parse_output(text, parser, options.text("finish-reason"));
@@ -124,7 +131,8 @@ Command parse_command() {
                         .kind = OptionKind::kChoice,
                         .help = "what the prompt left open",
                         .default_value = "content",
-                        .choices = "reasoning|content|calls"},
+                        .choices =
+                            "reasoning|reasoning-continuation|content|content-continuation|calls"},
                        {.name = "tool-calls",
                         .kind = OptionKind::kFlag,
                         .help = "read tool calls",

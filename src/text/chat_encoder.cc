@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -77,7 +78,8 @@ class PromptWriter {
 /// One block of a user turn.
 struct TurnBlock {
   const ChatMessage* message;
-  std::size_t order;  ///< of tool results: the index of the call they answer
+  std::size_t order;     ///< of tool results: the index of the call they answer
+  std::size_t position;  ///< in the turn, so that equals keep their order
 };
 
 using CallOrder = std::map<std::string, std::size_t, std::less<>>;
@@ -100,8 +102,9 @@ void sort_results(std::vector<TurnBlock>& blocks) {
   for (const TurnBlock& block : blocks) {
     if (block.message->role == ChatRole::kTool) results.push_back(block);
   }
-  std::stable_sort(results.begin(), results.end(),
-                   [](const TurnBlock& a, const TurnBlock& b) { return a.order < b.order; });
+  std::sort(results.begin(), results.end(), [](const TurnBlock& a, const TurnBlock& b) {
+    return std::tie(a.order, a.position) < std::tie(b.order, b.position);
+  });
   auto next = results.begin();
   for (TurnBlock& block : blocks) {
     if (block.message->role == ChatRole::kTool) block = *next++;
@@ -209,7 +212,7 @@ class ConversationRenderer {
       const ChatMessage& message = conversation_.messages[index];
       if (!is_turn_part(message)) break;
       const auto call = last_calls_.find(message.tool_call_id);
-      blocks.push_back({&message, call == last_calls_.end() ? 0 : call->second});
+      blocks.push_back({&message, call == last_calls_.end() ? 0 : call->second, blocks.size()});
     }
     sort_results(blocks);
     out_.token(kUser);

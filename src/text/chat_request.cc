@@ -463,11 +463,11 @@ ChatRequest parse_chat_request(std::string_view body, const ChatRequestOptions& 
   std::string problem;
   const auto value = parse_json_value(body, &problem);
   if (!value) fail_field("", "is no valid JSON: " + problem);
-  return parse_chat_request(*value, options);
+  return chat_request_from_json(*value, options);
 }
 
-ChatRequest parse_chat_request(const nlohmann::ordered_json& body,
-                               const ChatRequestOptions& options) {
+ChatRequest chat_request_from_json(const nlohmann::ordered_json& body,
+                                   const ChatRequestOptions& options) {
   if (is_deeper_than(body, kMaxJsonDepth)) {
     fail_field("", "is nested deeper than " + std::to_string(kMaxJsonDepth) + " levels");
   }

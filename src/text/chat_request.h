@@ -96,7 +96,7 @@ struct ChatRequest {
 /// Reads the body of a Chat Completions request. Throws RequestError for anything wrong with it,
 /// naming the field, what was found and what is expected; broken JSON names the position.
 ChatRequest parse_chat_request(std::string_view body, const ChatRequestOptions& options = {});
-ChatRequest parse_chat_request(const nlohmann::ordered_json& body,
-                               const ChatRequestOptions& options = {});
+ChatRequest chat_request_from_json(const nlohmann::ordered_json& body,
+                                   const ChatRequestOptions& options = {});
 
 }  // namespace deepinfer

@@ -30,14 +30,14 @@ Json body(const std::string& members = "{}") {
 }
 
 ChatRequest parse(const std::string& members, const ChatRequestOptions& options = {}) {
-  return parse_chat_request(body(members), options);
+  return chat_request_from_json(body(members), options);
 }
 
 /// The message of the error that the request causes; it must name `field`.
 std::string error_of(const Json& request, const std::string& field,
                      const ChatRequestOptions& options = {}) {
   try {
-    parse_chat_request(request, options);
+    chat_request_from_json(request, options);
   } catch (const RequestError& error) {
     EXPECT_EQ(error.status(), 400);
     EXPECT_EQ(error.field(), field) << error.what();
@@ -304,7 +304,7 @@ TEST(ChatRequest, BrokenJsonNamesThePosition) {
   EXPECT_THROW(parse_chat_request(std::string_view(deep)), RequestError);
   Json nested;
   for (int i = 0; i < 1000; ++i) nested = Json::array({nested});
-  EXPECT_THROW(parse_chat_request(nested), RequestError);
+  EXPECT_THROW(chat_request_from_json(nested), RequestError);
 }
 
 /// One value of every JSON kind; null is left out because it means absent.
@@ -346,7 +346,7 @@ TEST(ChatRequest, EveryFieldRefusesEveryWrongKindByName) {
       "stream_options": {"include_usage": true},
       "chat_template_kwargs": {"thinking": false, "enable_thinking": false,
                                "reasoning_effort": "low"}})");
-  ASSERT_NO_THROW(parse_chat_request(full));
+  ASSERT_NO_THROW(chat_request_from_json(full));
   const std::vector<TypedField> fields = {
       {"/model", {"string"}},
       {"/thinking", {}},
@@ -425,7 +425,7 @@ TEST(ChatRequest, EveryFieldRefusesEveryWrongKindByName) {
       Json request = full;
       request.at(Json::json_pointer(field.pointer)) = Json::parse(value);
       try {
-        parse_chat_request(request);
+        chat_request_from_json(request);
         EXPECT_TRUE(accepted);
       } catch (const RequestError& error) {
         EXPECT_FALSE(accepted) << error.what();
@@ -477,7 +477,7 @@ TEST(ChatRequest, EveryMemberMayBeMissingOrIsNamedAsMissing) {
                               "/response_format", "/tools/0/function/parameters"}) {
     Json null = full;
     null.at(Json::json_pointer(pointer)) = nullptr;
-    EXPECT_NO_THROW(parse_chat_request(null)) << pointer;
+    EXPECT_NO_THROW(chat_request_from_json(null)) << pointer;
   }
 }
 

@@ -194,7 +194,8 @@ TEST(OutputParser, MalformedParametersBecomeValidJson) {
   EXPECT_EQ(arguments_of("junk" + parameter("1", false) + "junk"), "{\"a\": 1}");
   // Attributes that are no names.
   EXPECT_EQ(arguments_of("<｜DSML｜ parameter>1</｜DSML｜ parameter>"), "{\"\": 1}");
-  EXPECT_EQ(arguments_of(parameter("1", false, "q\"uo>te")), R"({"q\"uo>te": 1})");
+  EXPECT_EQ(arguments_of(parameter("1", false, "q\"uote")), R"({"q\"uote": 1})");
+  EXPECT_EQ(arguments_of(parameter("1", false, "a>b")), R"({"a>b": 1})");
 }
 
 TEST(OutputParser, AnUnterminatedParameterEndsAtTheNextOneOrWithTheCall) {
@@ -301,6 +302,21 @@ TEST(StopMatcher, TakesTheSequenceThatEndsFirst) {
     matcher.flush(out);
     EXPECT_EQ(out, expected) << text;
     EXPECT_EQ(matcher.matched(), expected != text) << text;
+  }
+}
+
+TEST(StopMatcher, FindsASequenceThatRepeatsInside) {
+  // Borders inside of borders: a matcher that forgets the inner one misses matches.
+  for (const std::string sequence : {"aabaaab", "abaababaab", "aaaab"}) {
+    for (unsigned number = 0; number < 1u << 14; ++number) {
+      std::string text(14, 'a');
+      for (int i = 0; i < 14; ++i) text[i] = (number >> i & 1u) != 0 ? 'a' : 'b';
+      StopMatcher matcher({sequence});
+      std::string out;
+      matcher.push(text, out);
+      matcher.flush(out);
+      ASSERT_EQ(out, text.substr(0, text.find(sequence))) << text;
+    }
   }
 }
 

@@ -489,7 +489,7 @@ class Layer(nn.Module):
         chosen = score * picked
         if shared.trace is not None:
             shared.trace[f"layers.{self.index}.route_idx"] = biased.sort(
-                -1, descending=True, stable=True).indices[..., :k]
+                dim=-1, descending=True, stable=True).indices[..., :k]
         if torch.is_grad_enabled():
             share = (score / score.sum(-1, keepdim=True)).mean(1)
             frequency = picked.mean(1) * (e / k)

@@ -114,7 +114,8 @@ def html_paragraphs(data: bytes) -> list[tuple[bool, str]]:
     for node in tree.xpath("//script|//style|//pre|//table|//nav|//header|//footer"
                            "|//div[@class='navheader' or @class='navfooter' or @class='toc']"
                            "|//div[@class='sphinxsidebar' or @class='related']"):
-        node.drop_tree()
+        if node.getparent() is not None:
+            node.drop_tree()
     out: list[tuple[bool, str]] = []
     for node in tree.xpath(PARAGRAPH_PATH):
         text = node.text_content()

@@ -28,7 +28,7 @@ struct MatmulScratch {
 /// reused for many tokens. At 8 tokens both take the same time on a Zen 4 core.
 constexpr std::int64_t kGemvTokens = 8;
 
-/// Rows [first, last) of a job. `first` must be a multiple of 4 or 0.
+/// Rows [first, last) of a job.
 void matmul_rows(const MatmulJob& job, std::int64_t first, std::int64_t last,
                  MatmulScratch& scratch);
 
