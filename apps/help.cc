@@ -60,11 +60,11 @@ std::string description(const OptionSpec& spec) {
   std::string text(spec.help);
   if (spec.repeatable) text += " (repeatable)";
   if (!spec.default_note.empty()) {
-    text += " [default: " + std::string(spec.default_note) + "]";
+    text.append(" [default: ").append(spec.default_note).append("]");
   } else if (!spec.default_value.empty()) {
-    text += " [default: " + std::string(spec.default_value) + "]";
+    text.append(" [default: ").append(spec.default_value).append("]");
   }
-  if (!spec.variable.empty()) text += " [env: " + std::string(spec.variable) + "]";
+  if (!spec.variable.empty()) text.append(" [env: ").append(spec.variable).append("]");
   return text;
 }
 
@@ -90,21 +90,22 @@ std::string main_help(const std::vector<Command>& commands) {
 }
 
 std::string command_help(const Command& command) {
-  std::string out = "Usage: deepinfer " + std::string(command.name) + " [OPTIONS]";
+  std::string out = "Usage: deepinfer ";
+  out.append(command.name).append(" [OPTIONS]");
   if (command.argument.most != 0) {
-    out += " [" + std::string(command.argument.name) + "]";
+    out.append(" [").append(command.argument.name).append("]");
     if (command.argument.most != 1) out += "...";
   }
   out += "\n\n";
   out += command.summary;
   out += "\n";
-  if (!command.description.empty()) out += "\n" + std::string(command.description) + "\n";
+  if (!command.description.empty()) out.append("\n").append(command.description).append("\n");
   if (command.argument.most != 0) {
     out += "\nArguments:\n";
     append_row(out, std::string(command.argument.name), command.argument.help);
   }
   for (const OptionGroup& group : command.groups) {
-    out += "\n" + std::string(group.title) + ":\n";
+    out.append("\n").append(group.title).append(":\n");
     for (const OptionSpec& spec : group.options) {
       append_row(out, spellings(spec), description(spec));
     }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares our tokenizer with the Hugging Face `tokenizers` library: same text, one thread, one run.
+"""Compares our tokenizer with the Hugging Face `tokenizers` library: same text, one thread.
 
     pip install tokenizers==0.23.3
     python benchmarks/tokenizer_speed.py --tokenizer DIR --benchmark build/.../tokenizer_benchmark
@@ -29,7 +29,7 @@ from pathlib import Path
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
 
-import tokenizers  # noqa: E402  (reads the environment above)
+import tokenizers
 
 DOCUMENT_BYTES = 4096
 SOURCES = {
@@ -79,7 +79,9 @@ def generated_digits_and_emoji(rng: random.Random, size: int) -> str:
     parts: list[str] = []
     total = 0
     while total < size:
-        number = rng.choice((str(rng.randrange(10**9)), f"{rng.uniform(-1e4, 1e4):.4f}", "2026-10-17"))
+        number = rng.choice(
+            (str(rng.randrange(10**9)), f"{rng.uniform(-1e4, 1e4):.4f}", "2026-10-17")
+        )
         piece = number + rng.choice((" ", ", ", "\t", "\n", rng.choice(emoji) + "\u200d"))
         parts.append(piece)
         total += len(piece)
@@ -114,7 +116,15 @@ class Ours:
         text = folder / "text"
         text.write_bytes("\0".join(documents).encode())
         self.ids_file = folder / "ids"
-        self.command = [benchmark, directory, str(text), "--rounds", "2", "--ids", str(self.ids_file)]
+        self.command = [
+            benchmark,
+            directory,
+            str(text),
+            "--rounds",
+            "2",
+            "--ids",
+            str(self.ids_file),
+        ]
         self.load_seconds = 0.0
 
     def run(self) -> tuple[float, array.array]:

@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "bench_kernels.h"
+#include "base/thread_pool.h"
 #include "commands/commands.h"
 #include "interrupt.h"
 #include "json_output.h"
 #include "model_choice.h"
+#include "ops/cpu/bandwidth_probe.h"
 #include "option_groups.h"
 #include "output.h"
 
@@ -145,35 +146,34 @@ int run_model(Options& options, Output& output) {
 }
 
 int run_kernels(Options& options, Output& output) {
-  const KernelReport report =
-      bench_kernels(options.has("threads") ? static_cast<int>(options.integer("threads")) : 0);
+  ThreadPool pool(options.has("threads") ? static_cast<int>(options.integer("threads"))
+                                         : default_thread_count());
+  const double bandwidth = probe_read_bandwidth(pool);
+  const auto kernels = measure_gemv(pool, options.integer("batch"));
   if (options.flag("json")) {
     Json list = Json::array();
-    for (const KernelTiming& kernel : report.kernels) {
+    for (const GemvMeasurement& kernel : kernels) {
       list.push_back({{"kernel", kernel.name},
-                      {"rows", kernel.rows},
-                      {"cols", kernel.cols},
+                      {"tokens", kernel.tokens},
                       {"bytes", kernel.bytes},
                       {"seconds", kernel.seconds},
-                      {"gigabytes_per_second", kernel.bytes_per_second() / 1e9},
-                      {"share_of_bandwidth", kernel.bytes_per_second() / report.read_bandwidth}});
+                      {"share_of_bandwidth", kernel.share}});
     }
     output.line(dump({{"schema_version", kSchemaVersion},
                       {"benchmark", "kernels"},
-                      {"threads", report.threads},
-                      {"read_gigabytes_per_second", report.read_bandwidth / 1e9},
+                      {"threads", pool.threads()},
+                      {"read_bytes_per_second", bandwidth},
                       {"kernels", std::move(list)}}));
     return 0;
   }
   output.line(fmt::format("read bandwidth  {:.2f} GB/s with {} threads, probed in this process",
-                          report.read_bandwidth / 1e9, report.threads));
-  output.line(
-      fmt::format("{:<28}{:>14}{:>12}{:>10}{:>10}", "kernel", "shape", "us", "GB/s", "share"));
-  for (const KernelTiming& kernel : report.kernels) {
-    output.line(fmt::format("{:<28}{:>14}{:>12.1f}{:>10.2f}{:>9.0f}%", kernel.name,
-                            fmt::format("{}x{}", kernel.rows, kernel.cols), kernel.seconds * 1e6,
-                            kernel.bytes_per_second() / 1e9,
-                            100 * kernel.bytes_per_second() / report.read_bandwidth));
+                          bandwidth / 1e9, pool.threads()));
+  output.line(fmt::format("{:<28}{:>8}{:>12}{:>10}{:>22}", "product", "tokens", "us", "GB/s",
+                          "share of bandwidth"));
+  for (const GemvMeasurement& kernel : kernels) {
+    output.line(fmt::format(
+        "{:<28}{:>8}{:>12.1f}{:>10.2f}{:>21.0f}%", kernel.name, kernel.tokens, kernel.seconds * 1e6,
+        static_cast<double>(kernel.bytes) / kernel.seconds / 1e9, 100 * kernel.share));
   }
   return 0;
 }
@@ -210,7 +210,7 @@ Command bench_command() {
                        {.name = "batch",
                         .kind = OptionKind::kInteger,
                         .value_name = "N",
-                        .help = "sequences at once",
+                        .help = "sequences at once; for kernels, tokens of a product",
                         .default_value = "1",
                         .minimum = 1,
                         .maximum = 1 << 16},

@@ -50,7 +50,7 @@ int render(Options& options, Output& output) {
     }
     options.add_lower_layer({{"messages", Setting{{"-"}, Origin::kCommandLine, "stdin"}}});
   }
-  const ChatRequest request = parse_chat_request(conversation_request(options));
+  const ChatRequest request = chat_request_from_json(conversation_request(options));
   const RenderedPrompt prompt = ChatEncoder().render(request.conversation);
   const bool json = options.flag("json");
   if (!json && !options.flag("ids")) {

@@ -39,7 +39,7 @@ std::uint8_t float_to_e4m3(float value) {
   const auto sign = static_cast<std::uint8_t>((bits >> 24) & 0x80U);
   const std::uint32_t magnitude_bits = bits & 0x7fffffffU;
   if (magnitude_bits > 0x7f800000U) return static_cast<std::uint8_t>(sign | 0x7fU);
-  const float magnitude = std::bit_cast<float>(magnitude_bits);
+  const auto magnitude = std::bit_cast<float>(magnitude_bits);
   if (magnitude >= 448.0F) return static_cast<std::uint8_t>(sign | 0x7eU);
   if (magnitude < 0x1p-6F) {  // subnormal: multiples of 2^-9; 8 steps carry into the first normal
     return static_cast<std::uint8_t>(

@@ -59,7 +59,7 @@ double log_f64(double x) {
   // keeps log(m) small, so that n * ln2 and log(m) never cancel.
   constexpr std::uint64_t kSqrtHalf = 0x3fe6a09e667f3bcdULL;
   const auto n = static_cast<std::int64_t>(bits - kSqrtHalf) >> 52;
-  const double m = std::bit_cast<double>(bits - (static_cast<std::uint64_t>(n) << 52));
+  const auto m = std::bit_cast<double>(bits - (static_cast<std::uint64_t>(n) << 52));
   // log(m) = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.1716; write it as f - s*(f - R) with
   // f = m - 1, which is exact, so that small results keep their relative accuracy.
   const double f = m - 1.0;

@@ -45,7 +45,7 @@ inline float exp_f32(float x) {
   p = std::fma(p, r, C::kC2);
   p = std::fma(p, r, 1.0F);
   p = std::fma(p, r, 1.0F);
-  const std::int32_t exponent = static_cast<std::int32_t>(n);
+  const auto exponent = static_cast<std::int32_t>(n);
   return p * std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
 }
 

@@ -25,8 +25,9 @@ bool is_string_parameter(std::string_view header) {
 }
 
 bool is_json(std::string_view text) {
-  // The library skips a byte order mark; in the middle of the arguments it would be an error.
-  if (text.starts_with("\uFEFF")) return false;
+  // The library skips a byte order mark and takes a NUL for the end; in the middle of the arguments
+  // both would be errors.
+  if (text.starts_with("\uFEFF") || text.find('\0') != std::string_view::npos) return false;
   return json_depth(text) <= kMaxJsonDepth && nlohmann::json::accept(text);
 }
 

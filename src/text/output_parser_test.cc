@@ -187,6 +187,7 @@ TEST(OutputParser, MalformedParametersBecomeValidJson) {
   EXPECT_EQ(arguments_of(parameter("NaN", false)), R"({"a": "NaN"})");
   EXPECT_EQ(arguments_of(parameter("1 2", false)), R"({"a": "1 2"})");
   EXPECT_EQ(arguments_of(parameter("\uFEFF1", false)), "{\"a\": \"\uFEFF1\"}");
+  EXPECT_EQ(arguments_of(parameter(std::string("1\0", 2), false)), R"({"a": "1\u0000"})");
   // JSON instead of parameters.
   EXPECT_EQ(arguments_of(" {\"x\": [1, \"<b>\"]} \n"), "{\"x\": [1, \"<b>\"]}");
   EXPECT_EQ(arguments_of("[1]"), "{}");

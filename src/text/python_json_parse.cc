@@ -91,6 +91,11 @@ class ValueBuilder final : public nlohmann::json_sax<Json> {
 
 std::optional<nlohmann::ordered_json> parse_json_value(std::string_view text,
                                                        std::string* problem) {
+  // The library takes a NUL for the end of the text.
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    if (problem != nullptr) *problem = "NUL at byte " + std::to_string(nul);
+    return std::nullopt;
+  }
   ValueBuilder builder(problem);
   if (!Json::sax_parse(text, &builder)) return std::nullopt;
   return builder.take();

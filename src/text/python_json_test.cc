@@ -85,6 +85,10 @@ TEST(ParseJsonValue, SaysWhatIsWrong) {
   }
 }
 
+TEST(ParseJsonValue, ANulIsNotTheEnd) {
+  EXPECT_FALSE(parse_json_value(std::string_view("1\0", 2)));
+}
+
 TEST(ParseJsonValue, RefusesDeepNestingAndOnlyThat) {
   const auto nested = [](std::size_t depth) {
     return std::string(depth, '[') + std::string(depth, ']');

@@ -22,7 +22,8 @@ struct LoadedModel {
   explicit LoadedModel(const std::filesystem::path& directory)
       : checkpoint(Checkpoint::open(directory)),
         weights(load_weights(checkpoint)),
-        token_map(engram_token_map(Tokenizer::load(checkpoint.tokenizer_directory()))) {}
+        token_map(engram_token_map(Tokenizer::load(checkpoint.tokenizer_directory(),
+                                                   checkpoint.config().tokenizer_compatibility))) {}
 
   Checkpoint checkpoint;
   ModelWeights weights;

@@ -214,7 +214,7 @@ def evaluation_items() -> dict[str, list[Item]]:
     collect("tool", generator.tool, False)
     collect("tool_thinking", generator.tool, True)
     collect("recall", lambda: generator.recall(
-        int(200 * 65 ** r.random()), near_end=r.random() < 0.6), False)
+        int(200 * 50 ** r.random()), near_end=r.random() < 0.6), False)
     return out
 
 
@@ -253,7 +253,7 @@ def write_evaluation(out: Path) -> None:
     with (out / "prose.jsonl").open("w") as sink:
         size = 0
         for d in held:
-            if size < 320_000:
+            if size < 160_000:
                 text = d["text"][:4000]
                 size += len(text)
                 sink.write(json.dumps({"task": "prose", "text": text, "source": d["source"]},

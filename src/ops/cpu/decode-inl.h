@@ -1,5 +1,6 @@
 // Stored codes to float32 lanes, exactly, straight from the checkpoint's unaligned bytes. A decoder
-// is one row; `group(g, low, high)` gives columns 32g .. 32g+31 as two chunks of sixteen.
+// is one row; `group(g, scale(g), low, high, watch)` gives columns 32g .. 32g+31 as two chunks of
+// sixteen. The scale is apart because the 32 rows of an FP8 tile share it (kTileScale).
 
 #if defined(DEEPINFER_OPS_CPU_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DEEPINFER_OPS_CPU_DECODE_INL_H_
@@ -33,33 +34,30 @@ HWY_INLINE T load_unaligned(const void* from) {
   return value;
 }
 
-/// Finds FP8 input that the vector path does not decode: NaN codes and huge scales. Two maxima a
-/// group; the strip or row is then done again the plain way.
+/// Finds the NaN codes of FP8, which the vector path does not decode: two maxima a group; the strip
+/// or row is then done again the plain way.
 class Fp8Watch {
  public:
 #if DEEPINFER_VECTOR_DECODE
-  HWY_INLINE Fp8Watch() : signed_max_(hn::Zero(di8_)), unsigned_max_(hn::Zero(du8_)) {}
-  HWY_INLINE void see(const std::uint8_t* codes32, std::uint8_t scale) {
-    const auto codes = hn::LoadU(du8_, codes32);
-    signed_max_ = hn::Max(signed_max_, hn::BitCast(di8_, codes));  // 0x7F is the largest int8
-    unsigned_max_ = hn::Max(unsigned_max_, codes);                 // 0xFF is the largest uint8
-    scale_max_ = std::max<unsigned>(scale_max_, scale);
+  HWY_INLINE Fp8Watch() : signed_max_(hn::Zero(SignedTag())), unsigned_max_(hn::Zero(Tag())) {}
+  HWY_INLINE void see(const std::uint8_t* codes32) {
+    const auto codes = hn::LoadU(Tag(), codes32);
+    signed_max_ = hn::Max(signed_max_, hn::BitCast(SignedTag(), codes));  // 0x7F: largest int8
+    unsigned_max_ = hn::Max(unsigned_max_, codes);                        // 0xFF: largest uint8
   }
   HWY_INLINE bool hit() const {
-    const bool nan =
-        !hn::AllFalse(di8_, hn::Eq(signed_max_, hn::Set(di8_, 0x7f))) ||
-        !hn::AllFalse(du8_, hn::Eq(unsigned_max_, hn::Set(du8_, static_cast<std::uint8_t>(255))));
-    return nan || scale_max_ > kFp8MaxFoldedScale;
+    const auto signed_nan = hn::Eq(signed_max_, hn::Set(SignedTag(), std::int8_t{0x7f}));
+    const auto unsigned_nan = hn::Eq(unsigned_max_, hn::Set(Tag(), std::uint8_t{0xff}));
+    return !hn::AllFalse(SignedTag(), signed_nan) || !hn::AllFalse(Tag(), unsigned_nan);
   }
 
  private:
-  static constexpr hn::CappedTag<std::int8_t, 32> di8_{};
-  static constexpr hn::CappedTag<std::uint8_t, 32> du8_{};
-  hn::Vec<hn::CappedTag<std::int8_t, 32>> signed_max_;
-  hn::Vec<hn::CappedTag<std::uint8_t, 32>> unsigned_max_;
-  unsigned scale_max_ = 0;
+  using Tag = hn::CappedTag<std::uint8_t, 32>;
+  using SignedTag = hn::CappedTag<std::int8_t, 32>;
+  hn::Vec<SignedTag> signed_max_;
+  hn::Vec<Tag> unsigned_max_;
 #else
-  HWY_INLINE void see(const std::uint8_t*, std::uint8_t) {}
+  HWY_INLINE void see(const std::uint8_t*) {}
   HWY_INLINE bool hit() const { return false; }
 #endif
 };
@@ -68,15 +66,21 @@ class Fp8Watch {
 struct NoWatch {
   HWY_INLINE bool hit() const { return false; }
 };
+struct NoScale {};
 
 struct F32Row {
   using Watch = NoWatch;
+  using Scale = NoScale;
   static constexpr bool kPermuted = false;
+  static constexpr bool kTileScale = false;
+  static constexpr std::int64_t kGroupBytes = 128;
   const std::byte* data;
 
   HWY_INLINE F32Row(const LinearWeight& weight, std::int64_t row)
       : data(weight.data + row * weight.row_bytes()) {}
-  HWY_INLINE void group(std::int64_t g, Lanes16& low, Lanes16& high, Watch&) const {
+  static HWY_INLINE bool plain_only(const LinearWeight&, std::int64_t) { return false; }
+  HWY_INLINE Scale scale(std::int64_t) const { return {}; }
+  HWY_INLINE void group(std::int64_t g, Scale, Lanes16& low, Lanes16& high, Watch&) const {
     low = chunk(data + g * 128);
     high = chunk(data + g * 128 + 64);
   }
@@ -92,12 +96,17 @@ struct F32Row {
 
 struct Bf16Row {
   using Watch = NoWatch;
+  using Scale = NoScale;
   static constexpr bool kPermuted = false;
+  static constexpr bool kTileScale = false;
+  static constexpr std::int64_t kGroupBytes = 64;
   const std::byte* data;
 
   HWY_INLINE Bf16Row(const LinearWeight& weight, std::int64_t row)
       : data(weight.data + row * weight.row_bytes()) {}
-  HWY_INLINE void group(std::int64_t g, Lanes16& low, Lanes16& high, Watch&) const {
+  static HWY_INLINE bool plain_only(const LinearWeight&, std::int64_t) { return false; }
+  HWY_INLINE Scale scale(std::int64_t) const { return {}; }
+  HWY_INLINE void group(std::int64_t g, Scale, Lanes16& low, Lanes16& high, Watch&) const {
     low = chunk(data + g * 64);
     high = chunk(data + g * 64 + 32);
   }
@@ -128,29 +137,47 @@ struct Bf16Row {
 struct Fp8Row {
   using Watch = Fp8Watch;
   static constexpr bool kPermuted = false;
+  static constexpr bool kTileScale = true;
+  static constexpr std::int64_t kGroupBytes = 32;
   const std::uint8_t* codes;
-  const std::uint8_t* scale;
+  const std::uint8_t* scales;
 
-  HWY_INLINE Fp8Row(const std::uint8_t* codes_, const std::uint8_t* scale_)
-      : codes(codes_), scale(scale_) {}
+  HWY_INLINE Fp8Row(const std::uint8_t* codes_, const std::uint8_t* scales_)
+      : codes(codes_), scales(scales_) {}
   HWY_INLINE Fp8Row(const LinearWeight& weight, std::int64_t row)
       : codes(reinterpret_cast<const std::uint8_t*>(weight.data) + row * weight.cols),
-        scale(weight.scale + row / 32 * weight.scale_cols()) {}
+        scales(weight.scale + row / 32 * weight.scale_cols()) {}
 
-  HWY_INLINE void group(std::int64_t g, Lanes16& low, Lanes16& high,
+  /// Whether a scale is too large to take the 2^8 of the vector path, or NaN.
+  static HWY_INLINE bool plain_only(const std::uint8_t* scales, std::int64_t count) {
+    return DEEPINFER_VECTOR_DECODE != 0 &&
+           *std::max_element(scales, scales + count) > kFp8MaxFoldedScale;
+  }
+  static HWY_INLINE bool plain_only(const LinearWeight& weight, std::int64_t row) {
+    return plain_only(weight.scale + row / 32 * weight.scale_cols(), weight.scale_cols());
+  }
+
+#if DEEPINFER_VECTOR_DECODE
+  using Scale = FloatVec;
+  HWY_INLINE Scale scale(std::int64_t g) const {
+    return hn::Set(FloatTag(), kFp8ScaleTable[scales[g]]);
+  }
+#else
+  using Scale = float;
+  HWY_INLINE Scale scale(std::int64_t g) const { return kE8M0Table[scales[g]]; }
+#endif
+
+  HWY_INLINE void group(std::int64_t g, Scale factor, Lanes16& low, Lanes16& high,
                         [[maybe_unused]] Watch& watch) const {
     const std::uint8_t* const from = codes + g * 32;
-    const std::uint8_t scale_byte = scale[g];
 #if DEEPINFER_VECTOR_DECODE
-    watch.see(from, scale_byte);
-    const FloatVec factor = hn::Set(FloatTag(), kFp8ScaleTable[scale_byte]);
+    watch.see(from);
     for (std::size_t p = 0; p < kParts; ++p) {
       low.part[p] = hn::Mul(lanes(from + p * kLanes), factor);
       high.part[p] = hn::Mul(lanes(from + 16 + p * kLanes), factor);
     }
 #else
     float values[32];
-    const float factor = kE8M0Table[scale_byte];
     for (int i = 0; i < 32; ++i) values[i] = e4m3_to_float(from[i]) * factor;
     low = load16(values);
     high = load16(values + 16);
@@ -167,7 +194,8 @@ struct Fp8Row {
     const hn::Rebind<hwy::float16_t, FloatTag> df16;
     const auto wide =
         hn::PromoteTo(di16, hn::LoadU(di8, reinterpret_cast<const std::int8_t*>(from)));
-    const auto half = hn::And(hn::ShiftLeft<7>(wide), hn::Set(di16, static_cast<std::int16_t>(0xbfff)));
+    const auto half =
+        hn::And(hn::ShiftLeft<7>(wide), hn::Set(di16, static_cast<std::int16_t>(0xbfff)));
     return hn::PromoteTo(FloatTag(), hn::BitCast(df16, half));
   }
 #endif
@@ -190,43 +218,53 @@ struct Fp8Row {
 struct Fp4Row {
   using Watch = NoWatch;
   static constexpr bool kPermuted = DEEPINFER_FP4_PERMUTED != 0;
+  static constexpr bool kTileScale = false;
+  static constexpr std::int64_t kGroupBytes = 16;
   const std::uint8_t* codes;
-  const std::uint8_t* scale;
+  const std::uint8_t* scales;
 
-  HWY_INLINE Fp4Row(const std::uint8_t* codes_, const std::uint8_t* scale_)
-      : codes(codes_), scale(scale_) {}
+  HWY_INLINE Fp4Row(const std::uint8_t* codes_, const std::uint8_t* scales_)
+      : codes(codes_), scales(scales_) {}
   HWY_INLINE Fp4Row(const LinearWeight& weight, std::int64_t row)
       : codes(reinterpret_cast<const std::uint8_t*>(weight.data) + row * (weight.cols / 2)),
-        scale(weight.scale + row * weight.scale_cols()) {}
+        scales(weight.scale + row * weight.scale_cols()) {}
 
-  HWY_INLINE void group(std::int64_t g, Lanes16& low, Lanes16& high, Watch&) const {
-    const float factor = kE8M0Table[scale[g]];
+  static HWY_INLINE bool plain_only(const LinearWeight&, std::int64_t) { return false; }
+
+#if DEEPINFER_VECTOR_DECODE
+  using Scale = FloatVec;  // the table of (as many as fit) code values times the scale
+  static HWY_INLINE Scale scaled(float factor) {
+    return hn::Mul(hn::Load(FloatTag(), kE2M1Table), hn::Set(FloatTag(), factor));
+  }
+#else
+  using Scale = float;
+  static HWY_INLINE Scale scaled(float factor) { return factor; }
+#endif
+  HWY_INLINE Scale scale(std::int64_t g) const { return scaled(kE8M0Table[scales[g]]); }
+
+  HWY_INLINE void group(std::int64_t g, Scale factor, Lanes16& low, Lanes16& high, Watch&) const {
     chunk(codes + g * 16, factor, low);
     chunk(codes + g * 16 + 8, factor, high);
   }
 
-  /// Sixteen codes of eight bytes times `factor`.
-  static HWY_INLINE void chunk(const std::uint8_t* from, float factor, Lanes16& out) {
+  /// Sixteen codes of eight bytes.
+  static HWY_INLINE void chunk(const std::uint8_t* from, Scale factor, Lanes16& out) {
 #if DEEPINFER_FP4_PERMUTED
     alignas(64) static constexpr std::uint32_t kShifts[16] = {0,  0,  4,  4,  8,  8,  12, 12,
                                                               16, 16, 20, 20, 24, 24, 28, 28};
     const hn::RebindToUnsigned<FloatTag> du;
     const hn::Repartition<std::uint64_t, FloatTag> du64;
-    const FloatVec table =
-        hn::Mul(hn::Load(FloatTag(), kE2M1Table), hn::Set(FloatTag(), factor));
     const auto bytes = hn::BitCast(du, hn::Set(du64, load_unaligned<std::uint64_t>(from)));
     const auto index = bytes >> hn::Load(du, kShifts);
     // Only the low four bits of an index count, so the other codes above them do no harm.
-    out.part[0] = FloatVec{_mm512_permutexvar_ps(index.raw, table.raw)};
+    out.part[0] = FloatVec{_mm512_permutexvar_ps(index.raw, factor.raw)};
 #elif DEEPINFER_VECTOR_DECODE
     alignas(32) static constexpr std::uint32_t kShifts[8] = {0, 4, 8, 12, 16, 20, 24, 28};
     const hn::RebindToUnsigned<FloatTag> du;
-    const FloatVec table =
-        hn::Mul(hn::Load(FloatTag(), kE2M1Table), hn::Set(FloatTag(), factor));
     for (std::size_t p = 0; p < 2; ++p) {
       const auto bytes = hn::Set(du, load_unaligned<std::uint32_t>(from + 4 * p));
       const auto index = bytes >> hn::Load(du, kShifts);
-      const FloatVec magnitude{_mm256_permutevar8x32_ps(table.raw, index.raw)};  // low three bits
+      const FloatVec magnitude{_mm256_permutevar8x32_ps(factor.raw, index.raw)};  // low three bits
       const auto sign = hn::And(hn::ShiftLeft<28>(index), hn::Set(du, 0x80000000U));
       out.part[p] = hn::Xor(magnitude, hn::BitCast(FloatTag(), sign));
     }
@@ -300,7 +338,7 @@ HWY_INLINE void decode_columns(const LinearWeight& weight, std::int64_t row, std
   for (; col + 32 <= last; col += 32) {
     Lanes16 low;
     Lanes16 high;
-    decoder.group(col / 32, low, high, watch);
+    decoder.group(col / 32, decoder.scale(col / 32), low, high, watch);
     if constexpr (Row::kPermuted) {
       low = unpermute(low);
       high = unpermute(high);
@@ -308,7 +346,7 @@ HWY_INLINE void decode_columns(const LinearWeight& weight, std::int64_t row, std
     store16(low, out + (col - first));
     store16(high, out + (col - first) + 16);
   }
-  if (HWY_UNLIKELY(watch.hit())) col = first;
+  if (HWY_UNLIKELY(watch.hit() || Row::plain_only(weight, row))) col = first;
   for (; col < last; ++col) out[col - first] = decode_one(weight, row, col);
 }
 

@@ -46,8 +46,8 @@ const float* const* prepare_tokens(const MatmulJob& job, MatmulScratch& scratch)
 }
 
 /// The plain way, for rows with codes that the vector path leaves out.
-HWY_NOINLINE void plain_rows(const MatmulJob& job, std::int64_t row, int rows, std::int64_t token,
-                             int tokens, MatmulScratch& scratch) {
+HWY_NOINLINE void plain_rows(const MatmulJob& job, std::int64_t row, std::int64_t rows,
+                             std::int64_t token, std::int64_t tokens, MatmulScratch& scratch) {
   float* const decoded = scratch.weight.reserve(job.weight.cols);
   for (std::int64_t r = row; r < row + rows; ++r) {
     decode_row(job.weight, r, decoded);
@@ -57,6 +57,14 @@ HWY_NOINLINE void plain_rows(const MatmulJob& job, std::int64_t row, int rows, s
   }
 }
 
+/// Asks for the strip after this one while this one is computed: rows are short (5 KiB), and the
+/// hardware's streams start anew with each.
+template <std::int64_t kLines>
+HWY_INLINE void prefetch_lines(const std::byte* from) {
+#pragma GCC unroll 8
+  for (std::int64_t i = 0; i < kLines; ++i) __builtin_prefetch(from + i * 64, 0, 2);
+}
+
 template <typename Row, int kRows, int kTokens>
 HWY_INLINE void strip(const MatmulJob& job, const float* const* x, std::int64_t row,
                       std::int64_t token, MatmulScratch& scratch) {
@@ -64,18 +72,26 @@ HWY_INLINE void strip(const MatmulJob& job, const float* const* x, std::int64_t 
   const std::int64_t groups = cols / 32;
   const float* tokens[kTokens];
   for (int t = 0; t < kTokens; ++t) tokens[t] = x[token + t];
-  const auto decoder = [&](int r) HWY_ATTR { return Row(job.weight, row + r); };
-  const Row rows[4] = {decoder(0), decoder(1 % kRows), decoder(2 % kRows), decoder(3 % kRows)};
+  const Row rows[4] = {Row(job.weight, row), Row(job.weight, row + 1 % kRows),
+                       Row(job.weight, row + 2 % kRows), Row(job.weight, row + 3 % kRows)};
+  const std::byte* next = job.weight.data + (row + kRows) * job.weight.row_bytes();
   typename Row::Watch watch;
   Lanes16 acc[kRows][kTokens];
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
     for (int t = 0; t < kTokens; ++t) acc[r][t] = zero16();
   }
   for (std::int64_t g = 0; g < groups; ++g) {
+    prefetch_lines<kRows * Row::kGroupBytes / 64>(next);
+    next += kRows * Row::kGroupBytes;
+    const auto tile_scale = rows[0].scale(g);
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       Lanes16 low;
       Lanes16 high;
-      rows[r].group(g, low, high, watch);
+      rows[r].group(g, Row::kTileScale || r == 0 ? tile_scale : rows[r].scale(g), low, high, watch);
+#pragma GCC unroll 8
       for (int t = 0; t < kTokens; ++t) {
         acc[r][t] = fused16(low, load16(tokens[t] + g * 32), acc[r][t]);
         acc[r][t] = fused16(high, load16(tokens[t] + g * 32 + 16), acc[r][t]);
@@ -118,10 +134,16 @@ void rows_of_tokens(const MatmulJob& job, const float* const* x, std::int64_t fi
                     std::int64_t last, std::int64_t token, MatmulScratch& scratch) {
   constexpr int kRows = rows_for(kTokens);
   std::int64_t row = first;
-  for (; row + kRows <= last; row += kRows) {
-    strip<Row, kRows, kTokens>(job, x, row, token, scratch);
+  while (row < last) {
+    const bool one_tile = !Row::kTileScale || row % 32 + kRows <= 32;
+    if (row + kRows <= last && one_tile) {
+      strip<Row, kRows, kTokens>(job, x, row, token, scratch);
+      row += kRows;
+    } else {
+      strip<Row, 1, kTokens>(job, x, row, token, scratch);
+      ++row;
+    }
   }
-  for (; row < last; ++row) strip<Row, 1, kTokens>(job, x, row, token, scratch);
 }
 
 template <typename Row>
@@ -132,6 +154,10 @@ void gemv_format(const MatmulJob& job, std::int64_t first, std::int64_t last,
   constexpr std::int64_t kBlock = 32;
   for (std::int64_t row = first; row < last; row += kBlock) {
     const std::int64_t end = std::min(row + kBlock, last);
+    if (HWY_UNLIKELY(Row::plain_only(job.weight, row) || Row::plain_only(job.weight, end - 1))) {
+      plain_rows(job, row, end - row, 0, job.tokens, scratch);
+      continue;
+    }
     for (std::int64_t token = 0; token < job.tokens;) {
       const std::int64_t left = job.tokens - token;
       const auto run = [&](auto count) HWY_ATTR {

@@ -21,7 +21,7 @@ HWY_INLINE bool decode_groups(const Row& row, std::int64_t dim, float* out) {
   for (std::int64_t g = 0; g < dim / 32; ++g) {
     Lanes16 low;
     Lanes16 high;
-    row.group(g, low, high, watch);
+    row.group(g, row.scale(g), low, high, watch);
     store16(Row::kPermuted ? unpermute(low) : low, out + g * 32);
     store16(Row::kPermuted ? unpermute(high) : high, out + g * 32 + 16);
   }
@@ -39,7 +39,8 @@ HWY_INLINE void decode_record_lanes(RecordFormat format, const std::byte* record
       std::memcpy(out, record, static_cast<std::size_t>(dim) * sizeof(float));
       break;
     case RecordFormat::kFp8Group32:
-      done = dim % 32 == 0 && decode_groups(Fp8Row(bytes, bytes + dim), dim, out);
+      done = dim % 32 == 0 && !Fp8Row::plain_only(bytes + dim, dim / 32) &&
+             decode_groups(Fp8Row(bytes, bytes + dim), dim, out);
       break;
     case RecordFormat::kFp4Group32:
       done = dim % 32 == 0 && decode_groups(Fp4Row(bytes, bytes + dim / 2), dim, out);
@@ -48,7 +49,7 @@ HWY_INLINE void decode_record_lanes(RecordFormat format, const std::byte* record
       done = dim % 16 == 0;
       for (std::int64_t g = 0; g < dim / 16; ++g) {
         Lanes16 lanes;
-        Fp4Row::chunk(bytes + g * 8, kE4M3Table[bytes[dim / 2 + g]], lanes);
+        Fp4Row::chunk(bytes + g * 8, Fp4Row::scaled(kE4M3Table[bytes[dim / 2 + g]]), lanes);
         store16(unpermute(lanes), out + g * 16);
       }
       break;
