@@ -16,8 +16,13 @@ std::string flags_of(const OptionSpec& spec) {
 }
 
 CLI::Option* add_option(CLI::App& app, const OptionSpec& spec) {
-  if (spec.kind == OptionKind::kFlag) return app.add_flag(flags_of(spec));
-  return app.add_option(flags_of(spec))->expected(1)->allow_extra_args(false);
+  if (spec.kind == OptionKind::kFlag) {
+    return app.add_flag(flags_of(spec))->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+  return app.add_option(flags_of(spec))
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 // CLI11 takes the next word for the value of `--name=`; an empty value is meant.
@@ -38,9 +43,6 @@ std::vector<std::string> with_empty_values_apart(const std::vector<std::string>&
 
 [[noreturn]] void refuse_unknown(const Command& command, const std::string& word) {
   const std::string option = word.substr(0, word.find('='));
-  if (!option.starts_with('-') || option == "-") {
-    fail_argument("unexpected argument '" + word + "'");
-  }
   std::vector<std::string> known = {"--help"};
   for (const OptionGroup& group : command.groups) {
     for (const OptionSpec& spec : group.options) {
@@ -66,11 +68,6 @@ ParsedCommandLine parse_command_line(const Command& command,
       added.emplace_back(&spec, add_option(app, spec));
     }
   }
-  CLI::Option* argument = nullptr;
-  if (command.argument.most != 0) {
-    argument = app.add_option("arguments")->expected(0, 1 << 20)->allow_extra_args(false);
-  }
-
   std::vector<std::string> reversed = with_empty_values_apart(words);
   std::ranges::reverse(reversed);
   try {
@@ -86,8 +83,17 @@ ParsedCommandLine parse_command_line(const Command& command,
   ParsedCommandLine parsed;
   parsed.help = help->count() > 0;
   if (parsed.help) return parsed;
+  // What CLI11 has no option for, in order: arguments and words that only look like options.
+  bool options_ended = false;
   for (const std::string& word : app.remaining()) {
-    if (word != "--") refuse_unknown(command, word);
+    const bool looks_like_option = word.starts_with('-') && word != "-" && !options_ended;
+    if (word == "--" && !options_ended) {
+      options_ended = true;
+    } else if (looks_like_option) {
+      refuse_unknown(command, word);
+    } else {
+      parsed.arguments.push_back(word);
+    }
   }
   for (const auto& [spec, option] : added) {
     if (option->count() == 0) continue;
@@ -97,7 +103,6 @@ ParsedCommandLine parse_command_line(const Command& command,
         std::string(spec->name),
         Setting{std::move(values), Origin::kCommandLine, "--" + std::string(spec->name)});
   }
-  if (argument != nullptr) parsed.arguments = argument->results();
   const int most = command.argument.most;
   if (most >= 0 && parsed.arguments.size() > static_cast<std::size_t>(most)) {
     fail_argument("unexpected argument '" + parsed.arguments[static_cast<std::size_t>(most)] + "'");

@@ -11,7 +11,7 @@ add_library(deepinfer_flags INTERFACE)
 target_include_directories(deepinfer_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 # -ffp-contract=off: a fused multiply-add happens where the code says so and nowhere else, else the
 # same source gives other bits on another instruction set (docs/numerics.md).
-target_compile_options(deepinfer_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -ffp-contract=off)
+target_compile_options(deepinfer_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-restrict -ffp-contract=off)
 target_link_libraries(deepinfer_flags INTERFACE Threads::Threads)
 if(DEEPINFER_SANITIZE)
   target_compile_options(deepinfer_flags INTERFACE -fsanitize=${DEEPINFER_SANITIZE}

@@ -38,10 +38,10 @@ struct EnvironmentVariable {
   std::string_view name;
   EnvironmentType type = EnvironmentType::kText;
   std::string_view default_text;  ///< as a user would write it; empty: unset
-  std::string_view meaning;
+  std::string_view meaning = "";
   EnvironmentSupport support = EnvironmentSupport::kHonoured;
-  std::string_view choices;  ///< `a|b|c`, for kChoice
-  double minimum = -1e300;   ///< of kInt and kFloat
+  std::string_view choices = "";  ///< `a|b|c`, for kChoice
+  double minimum = -1e300;        ///< of kInt and kFloat
   double maximum = 1e300;
 };
 

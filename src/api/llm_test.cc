@@ -308,5 +308,78 @@ TEST(LlmChat, BadConversationsFailAlone) {
   }
 }
 
+/// The bundled checkpoint: it has the special tokens of the chat format.
+LLM& bundled() {
+  static LLM llm([] {
+    EngineOptions options = tiny_options();
+    options.model = std::string(DEEPINFER_MODELS_DIR) + "/tiny";
+    options.max_model_len = 512;
+    return options;
+  }());
+  return llm;
+}
+
+TEST(LlmChat, AnswersAndStreamsTheSame) {
+  const std::string request =
+      R"({"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 40, "seed": 3,
+          "thinking": {"type": "disabled"}})";
+  std::string content;
+  std::string reasoning;
+  CallOptions call;
+  call.on_delta = [&](const ChatDelta& delta) {
+    (delta.kind == ChatDelta::Kind::kReasoning ? reasoning : content) += delta.text;
+  };
+  const auto results = bundled().chat({request, "{}", request}, {}, call);
+  ASSERT_EQ(results.size(), 3U);
+  EXPECT_TRUE(results[1].failed());
+  EXPECT_FALSE(results[0].failed()) << results[0].error;
+  EXPECT_EQ(results[0].token_ids, results[2].token_ids);
+  EXPECT_EQ(results[0].usage.completion_tokens, static_cast<int>(results[0].token_ids.size()));
+  EXPECT_EQ(results[0].usage.prompt_tokens,
+            static_cast<int>(bundled().render(request).token_ids.size()));
+  EXPECT_EQ(content, results[0].content + results[2].content);
+  EXPECT_EQ(reasoning, results[0].reasoning_content + results[2].reasoning_content);
+  EXPECT_EQ(results[0].content.find("end▁of▁sentence"), std::string::npos);
+}
+
+TEST(LlmChat, StopStringsEndTheAnswer) {
+  const auto whole = bundled().chat(
+      {R"({"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 60, "temperature": 0,
+           "ignore_eos": true, "thinking": {"type": "disabled"}})"});
+  ASSERT_GT(whole[0].content.size(), 12U);
+  std::size_t at = 6;  // not inside a character
+  while (at + 3 < whole[0].content.size() &&
+         ((whole[0].content[at] & 0xC0) == 0x80 || (whole[0].content[at + 3] & 0xC0) == 0x80)) {
+    ++at;
+  }
+  SamplingParams sampling;
+  sampling.temperature = 0.0;
+  sampling.max_tokens = 60;
+  sampling.ignore_eos = true;
+  sampling.stop = {whole[0].content.substr(at, 3)};
+  ChatOptions chat;
+  chat.sampling = {sampling};
+  const auto cut = bundled().chat(
+      {R"({"messages": [{"role": "user", "content": "Hello"}], "thinking": {"type": "disabled"}})"},
+      chat);
+  EXPECT_EQ(cut[0].content, whole[0].content.substr(0, whole[0].content.find(sampling.stop[0])));
+  EXPECT_EQ(cut[0].finish_reason, "stop");
+  EXPECT_FALSE(cut[0].failed());
+  EXPECT_LT(cut[0].token_ids.size(), whole[0].token_ids.size());
+}
+
+TEST(LlmChat, WhatThisVersionLacksIsRefusedClearly) {
+  const auto results = bundled().chat({R"({"messages": [{"role": "user", "content": "json please"}],
+           "response_format": {"type": "json_object"}})"});
+  EXPECT_TRUE(results[0].failed());
+  EXPECT_THAT(results[0].error, HasSubstr("structured outputs"));
+}
+
+TEST(LlmChat, ParseTakesTextApart) {
+  const ChatResult result = bundled().parse("thoughts</think>answer", true);
+  EXPECT_EQ(result.reasoning_content, "thoughts");
+  EXPECT_EQ(result.content, "answer");
+}
+
 }  // namespace
 }  // namespace deepinfer

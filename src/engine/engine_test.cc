@@ -59,7 +59,7 @@ struct TinyRandom {
   }
 };
 
-struct Setup {
+struct EngineSetup {
   NumericsProfile numerics = NumericsProfile::kExact;
   int max_num_seqs = 16;
   int max_num_batched_tokens = 64;
@@ -76,7 +76,7 @@ struct Setup {
 /// An engine of its own, with what it needs.
 class TestEngine : public EngineSink {
  public:
-  explicit TestEngine(const Setup& setup)
+  explicit TestEngine(const EngineSetup& setup)
       : setup_(setup),
         pool_(setup.threads),
         ops_(setup.reference ? make_reference_ops() : make_cpu_ops(pool_)),
@@ -153,7 +153,7 @@ class TestEngine : public EngineSink {
     return config;
   }
 
-  Setup setup_;
+  EngineSetup setup_;
   ThreadPool pool_;
   std::unique_ptr<Ops> ops_;
   CacheLayout layout_;
@@ -212,7 +212,7 @@ void expect_same(const CompletionResult& a, const CompletionResult& b) {
 
 TEST(EngineGolden, GreedyTokensOfBothBackEnds) {
   for (const bool reference : {false, true}) {
-    Setup setup;
+    EngineSetup setup;
     setup.reference = reference;
     TestEngine engine(setup);
     std::map<int, RequestId> ids;
@@ -235,7 +235,7 @@ TEST(EngineGolden, ScoresEqualTheLogSoftmaxOfTheLogits) {
   const std::vector<TokenId> prompt = golden_prompt(63);
   const auto logits = golden_values<float>("exact-len63", "logits");
   const auto log_sum = golden_values<float>("exact-len63", "logsumexp");
-  Setup setup;
+  EngineSetup setup;
   setup.max_num_batched_tokens = 20;
   setup.max_logits_rows = 17;
   TestEngine engine(setup);
@@ -263,7 +263,7 @@ TEST(EngineGolden, ScoresEqualTheLogSoftmaxOfTheLogits) {
 
 struct Variant {
   std::string name;
-  Setup setup;
+  EngineSetup setup;
   int others = 0;
 };
 
@@ -273,7 +273,7 @@ TEST(EngineInvariance, ResultsDependOnTheRequestAlone) {
   for (const NumericsProfile numerics : {NumericsProfile::kExact, NumericsProfile::kExactCache}) {
     std::mt19937 random(7);
     const std::vector<TokenId> prompt = random_prompt(random, 150);
-    Setup base;
+    EngineSetup base;
     base.numerics = numerics;
     base.max_num_batched_tokens = 256;
     const CompletionResult alone = TestEngine(base).generate(prompt, sampled(99, 50));
@@ -316,9 +316,9 @@ TEST(EngineInvariance, PreemptionDoesNotChangeResults) {
   std::mt19937 random(3);
   std::vector<std::vector<TokenId>> prompts;
   for (int i = 0; i < 6; ++i) prompts.push_back(random_prompt(random, 20 + 5 * i));
-  Setup roomy;
+  EngineSetup roomy;
   roomy.max_model_len = 128;
-  Setup tight = roomy;
+  EngineSetup tight = roomy;
   tight.num_blocks = 12;
   TestEngine wide(roomy);
   TestEngine narrow(tight);
@@ -342,7 +342,7 @@ TEST(EngineInvariance, PreemptionDoesNotChangeResults) {
 }
 
 TEST(EngineInvariance, SeedsGiveDifferentTokens) {
-  TestEngine engine(Setup{});
+  TestEngine engine(EngineSetup{});
   const RequestId a = engine.submit(golden_prompt(63), sampled(1, 30));
   const RequestId b = engine.submit(golden_prompt(63), sampled(2, 30));
   engine.run();
@@ -355,7 +355,7 @@ TEST(EngineInvariance, SeedsGiveDifferentTokens) {
 class EngineStop : public ::testing::Test {
  protected:
   static std::vector<TokenId> expected() { return golden_ids("greedy-exact", "prompt7.tokens"); }
-  static CompletionResult run(const SamplingParams& sampling, Setup setup = Setup{}) {
+  static CompletionResult run(const SamplingParams& sampling, EngineSetup setup = EngineSetup{}) {
     return TestEngine(setup).generate(golden_prompt(7), sampling);
   }
   static std::vector<TokenId> first(std::size_t count) {
@@ -388,7 +388,7 @@ TEST_F(EngineStop, MaxTokensEndsWithLength) {
 
 TEST_F(EngineStop, EosEndsWithStopAndIsPartOfTheOutput) {
   const std::size_t at = fresh_token(4);
-  Setup setup;
+  EngineSetup setup;
   setup.eos = {1, expected()[at]};
   const CompletionResult result = run(greedy(32), setup);
   EXPECT_EQ(result.token_ids, first(at + 1));
@@ -420,7 +420,7 @@ TEST_F(EngineStop, StopStringCutsTheTextAndKeepsTheTokens) {
   const std::size_t place = whole.find(stop);
   SamplingParams sampling = greedy(32);
   sampling.stop = {"never in there", stop};
-  TestEngine engine{Setup{}};
+  TestEngine engine{EngineSetup{}};
   const RequestId id = engine.submit(golden_prompt(7), sampling);
   engine.run();
   const CompletionResult& result = engine.results.at(id);
@@ -433,7 +433,7 @@ TEST_F(EngineStop, StopStringCutsTheTextAndKeepsTheTokens) {
 }
 
 TEST_F(EngineStop, MaxModelLenEndsWithLength) {
-  Setup setup;
+  EngineSetup setup;
   setup.max_model_len = 12;
   const CompletionResult result = run(greedy(32), setup);
   EXPECT_EQ(result.finish_reason, "length");
@@ -443,7 +443,7 @@ TEST_F(EngineStop, MaxModelLenEndsWithLength) {
 
 TEST_F(EngineStop, MinTokensBansEosAndStopIdsBefore) {
   const std::size_t at = fresh_token(4);
-  Setup setup;
+  EngineSetup setup;
   setup.eos = {expected()[at]};
   SamplingParams sampling = greedy(32);
   sampling.min_tokens = static_cast<std::int64_t>(at) + 3;
@@ -463,7 +463,7 @@ TEST_F(EngineStop, MinTokensBansEosAndStopIdsBefore) {
 // ------------------------------------------------------------------------------
 
 TEST_F(EngineStop, MasksAndForcedTokens) {
-  Setup setup;
+  EngineSetup setup;
   setup.blacklist = {expected()[0]};
   EXPECT_NE(run(greedy(1), setup).token_ids[0], expected()[0]);
 
@@ -484,7 +484,7 @@ TEST_F(EngineStop, MasksAndForcedTokens) {
 }
 
 TEST_F(EngineStop, BadWordsAreNeverCompleted) {
-  TestEngine engine{Setup{}};
+  TestEngine engine{EngineSetup{}};
   EngineRequest request;
   request.prompt = golden_prompt(7);
   request.sampling = greedy(8);
@@ -496,7 +496,7 @@ TEST_F(EngineStop, BadWordsAreNeverCompleted) {
 }
 
 TEST_F(EngineStop, EventsDescribeEachToken) {
-  TestEngine engine{Setup{}};
+  TestEngine engine{EngineSetup{}};
   SamplingParams sampling = greedy(5);
   sampling.top_logprobs = 2;
   sampling.prompt_logprobs = true;
@@ -524,7 +524,7 @@ TEST_F(EngineStop, EventsDescribeEachToken) {
 // ---------------------------------------------------------------------------------
 
 TEST(EngineErrors, BadPromptsGetOneResultAndHarmNobody) {
-  Setup setup;
+  EngineSetup setup;
   setup.max_model_len = 100;
   TestEngine engine(setup);
   const RequestId good = engine.submit(golden_prompt(7), greedy(8));
@@ -553,7 +553,7 @@ TEST(EngineErrors, BadPromptsGetOneResultAndHarmNobody) {
 }
 
 TEST(EngineErrors, ARowWithoutTokensEndsOnlyItsRequest) {
-  TestEngine engine{Setup{}};
+  TestEngine engine{EngineSetup{}};
   SamplingParams impossible = greedy(8);
   impossible.allowed_token_ids = {{5}};
   impossible.logit_bias = {{5, -std::numeric_limits<double>::infinity()}};
@@ -566,7 +566,7 @@ TEST(EngineErrors, ARowWithoutTokensEndsOnlyItsRequest) {
 }
 
 TEST(EngineErrors, ParametersAreRefusedAtSubmit) {
-  TestEngine engine{Setup{}};
+  TestEngine engine{EngineSetup{}};
   SamplingParams sampling = greedy(4);
   sampling.stop_token_ids = {512};
   try {
@@ -580,7 +580,7 @@ TEST(EngineErrors, ParametersAreRefusedAtSubmit) {
 }
 
 TEST(EngineErrors, AbortKeepsTheTokensSoFar) {
-  TestEngine engine{Setup{}};
+  TestEngine engine{EngineSetup{}};
   const RequestId id = engine.submit(golden_prompt(7), greedy(32));
   const RequestId other = engine.submit(golden_prompt(63), greedy(32));
   for (int step = 0; step < 5; ++step) engine.engine().step(engine);
@@ -596,7 +596,7 @@ TEST(EngineErrors, AbortKeepsTheTokensSoFar) {
 
 TEST(EngineErrors, ManyRandomRequestsLeaveNothingBehind) {
   std::mt19937 random(11);
-  Setup setup;
+  EngineSetup setup;
   setup.max_num_seqs = 5;
   setup.max_num_batched_tokens = 40;
   setup.max_model_len = 96;

@@ -110,7 +110,7 @@ def test_unknown_option_names_the_nearest(
     ],
 )
 def test_wrong_usage(deepinfer: Command, words: list[str], message: str) -> None:
-    result = deepinfer(*words, "-m", "tiny", code=2)
+    result = deepinfer(words[0], "-m", "tiny", *words[1:], code=2)
     assert result.out == ""
     assert message in result.err
 

@@ -51,9 +51,9 @@ if triton is not None:
         tl.store(by_column, s, mask=ok)
         x = x / s
         for k in range(1, ITERS):
-            s = tl.sum(x, 2, keep_dims=True) + EPS
-            tl.store(by_row + (2 * k - 1) * n * S, s, mask=ok)
-            x = x / s
+            s_row = tl.sum(x, 2, keep_dims=True) + EPS
+            tl.store(by_row + (2 * k - 1) * n * S, s_row, mask=ok)
+            x = x / s_row
             s = tl.sum(x, 1, keep_dims=True) + EPS
             tl.store(by_column + (2 * k) * n * S, s, mask=ok)
             x = x / s
@@ -64,9 +64,9 @@ if triton is not None:
             s = tl.load(by_column + (2 * k) * n * S, mask=ok, other=1.0)
             g = (g - tl.sum(g * x, 1, keep_dims=True)) / s
             x = x * s
-            s = tl.load(by_row + (2 * k - 1) * n * S, mask=ok, other=1.0)
-            g = (g - tl.sum(g * x, 2, keep_dims=True)) / s
-            x = x * s
+            s_row = tl.load(by_row + (2 * k - 1) * n * S, mask=ok, other=1.0)
+            g = (g - tl.sum(g * x, 2, keep_dims=True)) / s_row
+            x = x * s_row
         s = tl.load(by_column, mask=ok, other=1.0)
         g = (g - tl.sum(g * x, 1, keep_dims=True)) / s
         x = x * s - EPS

@@ -25,7 +25,7 @@ struct MatmulScratch {
 };
 
 /// Up to this many tokens the weight is decoded in registers and read once; above, a decoded tile is
-/// reused for many tokens. At 8 tokens both take the same time on a Zen 4 core.
+/// reused for many tokens.
 constexpr std::int64_t kGemvTokens = 8;
 
 /// Rows [first, last) of a job.
