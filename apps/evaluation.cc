@@ -1,6 +1,7 @@
 #include "evaluation.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/error.h"
 #include "inputs.h"
@@ -82,6 +83,20 @@ Json request_of(const Json& item) {
   return request;
 }
 
+// Distances below 64 are one range, then each power of two opens another.
+void count_distance(const Json& item, bool correct, std::vector<DistanceScore>& scores) {
+  const Json distance = item.value("distance", Json());
+  if (!distance.is_number_unsigned()) return;
+  const auto value = distance.get<std::uint64_t>();
+  const auto low = static_cast<std::int64_t>(value < 64 ? 0 : std::bit_floor(value));
+  auto found = std::ranges::lower_bound(scores, low, {}, &DistanceScore::low);
+  if (found == scores.end() || found->low != low) {
+    found = scores.insert(found, {low, low == 0 ? 64 : 2 * low, 0, 0});
+  }
+  ++found->items;
+  found->correct += correct ? 1 : 0;
+}
+
 }  // namespace
 
 std::vector<EvaluationFile> read_evaluation(const fs::path& folder, const std::string& only,
@@ -139,19 +154,20 @@ TaskScore evaluate_task(LLM& llm, const EvaluationFile& file, const CallOptions&
     const bool correct = is_correct(file.items[answer.index], answer);
     score.correct += correct ? 1 : 0;
     score.failed += answer.failed() ? 1 : 0;
+    count_distance(file.items[answer.index], correct, score.distances);
     if (sink) sink(answer.index, answer, correct);
   }
   return score;
 }
 
-ProseScore evaluate_prose(LLM& llm, const EvaluationFile& file, const CallOptions& call) {
+ProseScore evaluate_prose(LLM& llm, const EvaluationFile& file, std::size_t tokens,
+                          const CallOptions& call) {
   std::vector<Prompt> documents;
   for (const Json& item : file.items) {
-    if (item.contains("token_ids")) {
-      documents.emplace_back(item["token_ids"].get<std::vector<std::int32_t>>());
-    } else {
-      documents.emplace_back(item["text"].get<std::string>());
-    }
+    auto ids = item.contains("token_ids") ? item["token_ids"].get<std::vector<std::int32_t>>()
+                                          : llm.encode(item["text"].get<std::string>(), true);
+    if (ids.size() > tokens) ids.resize(tokens);
+    documents.emplace_back(std::move(ids));
   }
   ProseScore score;
   score.name = file.name;

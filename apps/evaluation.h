@@ -26,11 +26,20 @@ struct EvaluationFile {
 std::vector<EvaluationFile> read_evaluation(const std::filesystem::path& folder,
                                             const std::string& only, std::size_t limit);
 
+/// The outcome of the items whose `distance` lies in [low, high).
+struct DistanceScore {
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+  std::size_t items = 0;
+  std::size_t correct = 0;
+};
+
 struct TaskScore {
   std::string name;
   std::size_t items = 0;
   std::size_t correct = 0;
-  std::size_t failed = 0;  ///< requests that the engine refused; wrong answers too
+  std::size_t failed = 0;                ///< requests that the engine refused; wrong answers too
+  std::vector<DistanceScore> distances;  ///< doubling ranges, for items that tell their distance
 
   double accuracy() const {
     return items > 0 ? static_cast<double>(correct) / static_cast<double>(items) : 0.0;
@@ -54,8 +63,10 @@ using AnswerSink = std::function<void(std::size_t item, const ChatResult& answer
 TaskScore evaluate_task(LLM& llm, const EvaluationFile& file, const CallOptions& call,
                         const AnswerSink& sink);
 
-/// The mean loss per token of a file's documents.
-ProseScore evaluate_prose(LLM& llm, const EvaluationFile& file, const CallOptions& call);
+/// The mean loss per token of a file's documents: of each the first `tokens` ones, BOS included,
+/// all but the first of which are predicted.
+ProseScore evaluate_prose(LLM& llm, const EvaluationFile& file, std::size_t tokens,
+                          const CallOptions& call);
 
 /// Whether an answer is what the item expects: `check` is `exact` (the content without blanks
 /// around it), `json` (equal values) or `tool_call` (one call, equal name and arguments).

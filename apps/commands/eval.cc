@@ -13,11 +13,16 @@ namespace deepinfer::cli {
 namespace {
 
 Json task_value(const TaskScore& score) {
-  return {{"task", score.name},
-          {"items", score.items},
-          {"correct", score.correct},
-          {"failed", score.failed},
-          {"accuracy", score.accuracy()}};
+  Json distances = Json::array();
+  for (const DistanceScore& range : score.distances) {
+    distances.push_back({{"low", range.low},
+                         {"high", range.high},
+                         {"items", range.items},
+                         {"correct", range.correct}});
+  }
+  return {{"task", score.name},           {"items", score.items},
+          {"correct", score.correct},     {"failed", score.failed},
+          {"accuracy", score.accuracy()}, {"distances", std::move(distances)}};
 }
 
 Json prose_value(const ProseScore& score) {
@@ -46,6 +51,12 @@ class EvaluationReport {
     if (json_) return;
     output_.line(fmt::format("{:<24}{:>8}{:>9}{:>10.1f}%", score.name, score.items, score.correct,
                              100 * score.accuracy()));
+    for (const DistanceScore& range : score.distances) {
+      const double share = static_cast<double>(range.correct) / static_cast<double>(range.items);
+      output_.line(fmt::format("{:<24}{:>8}{:>9}{:>10.1f}%",
+                               fmt::format("  distance {}-{}", range.low, range.high - 1),
+                               range.items, range.correct, 100 * share));
+    }
     output_.flush();
   }
   void add(const ProseScore& score) {
@@ -103,7 +114,8 @@ int run(Options& options, Output& output) {
   for (const EvaluationFile& file : files) {
     call.on_progress = [&](const Progress& now) { progress.update(now, file.name + " items"); };
     if (file.is_prose) {
-      const ProseScore score = evaluate_prose(llm, file, call);
+      const ProseScore score = evaluate_prose(
+          llm, file, static_cast<std::size_t>(options.integer("prose-tokens")), call);
       progress.clear();
       if (interrupt.interrupted()) return kInterruptedExit;
       failed += score.failed;
@@ -148,6 +160,13 @@ Command eval_command() {
                         .help = "only the first N items of each file",
                         .default_note = "all",
                         .minimum = 1,
+                        .maximum = 1e9},
+                       {.name = "prose-tokens",
+                        .kind = OptionKind::kInteger,
+                        .value_name = "N",
+                        .help = "tokens of each document, begin of sentence included",
+                        .default_value = "512",
+                        .minimum = 2,
                         .maximum = 1e9},
                        {.name = "show-wrong",
                         .kind = OptionKind::kFlag,

@@ -8,11 +8,15 @@
 namespace nb = nanobind;
 
 namespace deepinfer::python {
+namespace {
+
+std::string type_of(nb::handle object) { return nb::type_name(object.type()).c_str(); }
+
+}  // namespace
 
 std::string to_utf8(nb::handle object, std::string_view what) {
   if (!PyUnicode_Check(object.ptr())) {
-    const std::string message =
-        fmt::format("{} must be a string, not {}", what, nb::type_name(object.type()).c_str());
+    const std::string message = fmt::format("{} must be a string, not {}", what, type_of(object));
     throw nb::type_error(message.c_str());
   }
   const nb::object bytes =
@@ -30,12 +34,16 @@ nb::str to_str(std::string_view utf8) {
 
 std::vector<std::int32_t> to_token_ids(nb::handle object, std::string_view what) {
   std::vector<std::int32_t> ids;
+  if (!nb::hasattr(object, "__iter__")) {
+    const std::string message =
+        fmt::format("{} must be a list of integers, not {}", what, type_of(object));
+    throw nb::type_error(message.c_str());
+  }
   for (const nb::handle item : nb::iter(object)) {
     const nb::object index = nb::steal(PyNumber_Index(item.ptr()));
     if (!index.is_valid()) {
       PyErr_Clear();
-      const std::string message =
-          fmt::format("{} must hold integers, not {}", what, nb::type_name(item.type()).c_str());
+      const std::string message = fmt::format("{} must hold integers, not {}", what, type_of(item));
       throw nb::type_error(message.c_str());
     }
     int overflow = 0;

@@ -227,7 +227,7 @@ std::vector<Prompt> to_prompts(nb::list prompts) {
     if (PyUnicode_Check(prompt.ptr())) {
       result.emplace_back(to_utf8(prompt, "a prompt"));
     } else {
-      result.emplace_back(to_token_ids(prompt, "a prompt of token ids"));
+      result.emplace_back(to_token_ids(prompt, "a prompt that is no string"));
     }
   }
   return result;

@@ -117,9 +117,9 @@ std::vector<std::int64_t> engram_multipliers(int layer, int compressed_vocab_siz
   const std::int64_t largest_product = std::numeric_limits<std::int64_t>::max();
   const auto bound = static_cast<std::uint64_t>(largest_product / compressed_vocab_size / 2);
   Pcg64 generator(10007U * static_cast<std::uint64_t>(layer));
-  std::vector<std::int64_t> multipliers;
-  for (int i = 0; i < count; ++i) {
-    multipliers.push_back(static_cast<std::int64_t>(2 * generator.below(bound) + 1));
+  std::vector<std::int64_t> multipliers(static_cast<std::size_t>(count));
+  for (std::int64_t& multiplier : multipliers) {
+    multiplier = static_cast<std::int64_t>(2 * generator.below(bound) + 1);
   }
   return multipliers;
 }

@@ -11,7 +11,6 @@ EngramHash::EngramHash(const ModelConfig& config, std::vector<std::int32_t> toke
     : ngram_size_(config.engram_max_ngram_size),
       heads_(config.engram_n_heads),
       columns_(config.engram_columns()),
-      pad_(0),
       token_map_(std::move(token_map)),
       tables_(engram_tables(config)) {
   if (static_cast<int>(token_map_.size()) < config.vocab_size) {

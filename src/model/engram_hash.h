@@ -28,7 +28,7 @@ class EngramHash {
   int ngram_size_;
   int heads_;
   int columns_;
-  std::int32_t pad_;
+  std::int32_t pad_ = 0;
   std::vector<std::int32_t> token_map_;
   EngramTables tables_;
 };

@@ -21,9 +21,9 @@ float wavelength(double theta, int i, int rotary) {
 
 std::vector<float> plain_rope_frequencies(const ModelConfig& config) {
   const int rotary = config.qk_rope_head_dim;
-  std::vector<float> frequencies;
+  std::vector<float> frequencies(static_cast<std::size_t>(rotary / 2));
   for (int i = 0; i < rotary / 2; ++i) {
-    frequencies.push_back(1.0F / wavelength(config.rope_theta, i, rotary));
+    frequencies[static_cast<std::size_t>(i)] = 1.0F / wavelength(config.rope_theta, i, rotary);
   }
   return frequencies;
 }
@@ -41,7 +41,7 @@ std::vector<float> yarn_rope_frequencies(const ModelConfig& config) {
   const double low = std::max(std::floor(dim_for(yarn.beta_fast)), 0.0);
   double high = std::min(std::ceil(dim_for(yarn.beta_slow)), rotary - 1.0);
   if (low == high) high += 0.001;
-  std::vector<float> frequencies;
+  std::vector<float> frequencies(static_cast<std::size_t>(rotary / 2));
   for (int i = 0; i < rotary / 2; ++i) {
     const float length = wavelength(theta, i, rotary);
     const float ramp = std::clamp(
@@ -49,7 +49,7 @@ std::vector<float> yarn_rope_frequencies(const ModelConfig& config) {
         1.0F);
     const float keep = 1.0F - ramp;  // of the original frequency
     const float stretched = 1.0F / (static_cast<float>(yarn.factor) * length);
-    frequencies.push_back(stretched * (1.0F - keep) + 1.0F / length * keep);
+    frequencies[static_cast<std::size_t>(i)] = stretched * (1.0F - keep) + 1.0F / length * keep;
   }
   return frequencies;
 }

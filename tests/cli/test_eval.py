@@ -46,7 +46,7 @@ def test_tasks_and_limits(deepinfer: Command, random_model: Path, data: Path) ->
 
 def test_prose_loss_is_that_of_score(deepinfer: Command, random_model: Path, data: Path) -> None:
     prose = report(deepinfer, "-m", random_model, "--data", data, "--task", "prose")["prose"][0]
-    scored = deepinfer("score", "-m", random_model, "--json", "-p", "Some text to score.")
+    scored = deepinfer("score", "-m", random_model, "--bos", "--json", "-p", "Some text to score.")
     logprobs = json.loads(scored.out)["token_logprobs"][1:]
     assert prose["tokens"] == len(logprobs)
     assert prose["loss"] == pytest.approx(-sum(logprobs) / len(logprobs), abs=1e-6)

@@ -92,6 +92,17 @@ def test_golden_token_ids_force_the_answer(llm: LLM) -> None:
     assert ids == [20, 21, 22]
 
 
+def test_finished_text_ends_with_eos_unless_skipped(llm: LLM) -> None:
+    tokenizer = llm.get_tokenizer()
+    eos = tokenizer.eos_token_id
+    forced = SamplingParams(max_tokens=9, golden_token_ids=[20, 21, eos])
+    (kept,) = llm.generate(None, forced, [IDS[0]], use_tqdm=False)
+    (skipped,) = llm.generate(None, forced, [IDS[0]], use_tqdm=False, skip_special_tokens=True)
+    assert kept == tokenizer.decode([20, 21, eos])
+    assert skipped == tokenizer.decode([20, 21])
+    assert kept != skipped
+
+
 def test_bad_prompts_leave_the_others_alone(golden: Path) -> None:
     with LLM(golden / "tiny-random", decode_sequence=False, max_model_len=32) as llm:
         prompts = [IDS[0], [5, 100000], list(range(5, 60)), IDS[1], [-1], [2**40]]
@@ -316,19 +327,11 @@ def test_bundled_checkpoint_completes_and_answers(tiny: LLM) -> None:
     assert answer.usage.completion_tokens == len(answer.token_ids)
 
 
-def test_finished_text_ends_with_eos_unless_skipped(tiny: LLM) -> None:
-    prompt = "<｜begin▁of▁sentence｜><｜User｜>What is 17 + 25?<｜Assistant｜></think>"
-    params = SamplingParams(temperature=0, max_tokens=64)
-    (kept,) = tiny.generate(prompt, params, use_tqdm=False)
-    (skipped,) = tiny.generate(prompt, params, use_tqdm=False, skip_special_tokens=True)
-    assert kept == skipped + "<｜end▁of▁sentence｜>"
-
-
 def test_stop_string_is_cut(tiny: LLM) -> None:
-    params = SamplingParams(temperature=0, max_tokens=48)
+    params = SamplingParams(temperature=0, max_tokens=48, ignore_eos=True)
     (text,) = tiny.generate("A regular expression is", params, use_tqdm=False)
-    stop = text.split()[3]
-    params = SamplingParams(temperature=0, max_tokens=48, stop=stop)
+    stop = text[len(text) // 2 :][:3]
+    params = SamplingParams(temperature=0, max_tokens=48, ignore_eos=True, stop=stop)
     (cut,) = tiny.generate("A regular expression is", params, use_tqdm=False)
     assert cut == text[: text.index(stop)]
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from ops import sinkhorn, top_k_mask
+from ops import attention_mass, sinkhorn, top_k_mask
 from quant import fake_fp4_e4m3, fake_fp4_groups, fake_fp8_groups, power_of_two, unpack_e2m1
 from torch import Tensor, nn
 
@@ -218,7 +218,7 @@ class Shared:
     candidates: Tensor | None = None  # [B, T, n]
     probe_scores: Tensor | None = None  # [B, Q, n] index scores with gradient
     probe_target: Tensor | None = None  # [B, Q, n] summed attention over entries
-    index_loss: list[Tensor] = field(default_factory=list)
+    probes: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
     balance_loss: list[Tensor] = field(default_factory=list)
     load: list[Tensor] = field(default_factory=list)
     trace: dict[str, Tensor] | None = None
@@ -385,21 +385,12 @@ class Layer(nn.Module):
         it is cheap, and it teaches the indexer entries that it failed to select.
         """
         at = ctl.probe
-        b, queries = q.shape[0], at.shape[0]
-        qs = q[:, at].reshape(b, queries * q.shape[2], -1)
-        s = torch.bmm(qs, shared.kv.transpose(1, 2)).float() * q.shape[-1] ** -0.5
-        s = s.view(b, queries, q.shape[2], -1)
-        s = s.masked_fill(~shared.visible[at].unsqueeze(1), -1e30)
-        shared.probe_target = shared.probe_target + s.softmax(-1).sum(2)
+        mass = attention_mass(q[:, at].detach(), shared.kv.detach(), shared.visible[at])
+        shared.probe_target = shared.probe_target + mass
 
     def probe_end(self, shared: Shared, ctl: Control) -> None:
-        visible = shared.visible[ctl.probe]
-        target = shared.probe_target.detach() * visible
-        target = target / target.sum(-1, keepdim=True).clamp(min=1e-9)
-        log_q = shared.probe_scores.masked_fill(~visible, -1e30).log_softmax(-1)
-        kl = (target * (target.clamp(min=1e-9).log() - log_q)).sum(-1)
-        some = visible.any(-1).float()
-        shared.index_loss.append((kl * some).mean())
+        shared.probes.append((shared.probe_scores, shared.probe_target,
+                              shared.visible[ctl.probe]))
 
     def core(self, q: Tensor, kv: Tensor, shared: Shared | None) -> Tensor:
         """Window and selected entries under one softmax with a sink (model.md 6.3)."""
@@ -572,6 +563,18 @@ class Model(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         return linear(hidden, self.head).float()
+
+
+def index_loss(scores: Tensor, target: Tensor, visible: Tensor) -> Tensor:
+    """KL(attention mass || softmax of index scores) over visible entries; scores, target
+    [B, Q, n].
+
+    Left outside the compiled graph: PyTorch 2.11's compiler got this reduction wrong for n = 256.
+    """
+    target = target * visible
+    target = target / target.sum(-1, keepdim=True).clamp(min=1e-9)
+    log_q = scores.masked_fill(~visible, -1e30).log_softmax(-1)
+    return (target * (target.clamp(min=1e-9).log() - log_q)).sum(-1).mean()
 
 
 # --------------------------------------------------------------------------- loading

@@ -176,3 +176,17 @@ def top_k_mask(scores: Tensor, k: Tensor, exact: bool) -> Tensor:
     if scores.is_cuda and not exact:
         return _top_k_mask_cuda(scores.contiguous(), k).bool()
     return top_k_mask_reference(scores, min(int(k), scores.shape[-1]))
+
+
+@torch.library.custom_op("tiny::attention_mass", mutates_args=())
+def attention_mass(q: Tensor, keys: Tensor, visible: Tensor) -> Tensor:
+    """Attention of q [B, Q, heads, D] over visible [Q, n] keys [B, n, D], summed over heads."""
+    b, queries, heads, d = q.shape
+    s = torch.bmm(q.reshape(b, queries * heads, d), keys.transpose(1, 2)).float() * d**-0.5
+    s = s.view(b, queries, heads, -1).masked_fill(~visible.unsqueeze(1), -1e30)
+    return s.softmax(-1).sum(2)
+
+
+@attention_mass.register_fake
+def _(q: Tensor, keys: Tensor, visible: Tensor) -> Tensor:
+    return q.new_empty((q.shape[0], q.shape[1], keys.shape[1]), dtype=torch.float32)

@@ -19,11 +19,12 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch._inductor.config
 import torch.nn.functional as F
 from data import SEED, TINY
 from evaluate import Evaluator, samples
 from export import export
-from model import Config, Control, EngramHash, Model, Shared, exact_control, linear
+from model import Config, Control, EngramHash, Model, Shared, exact_control, index_loss, linear
 from optimizer import Optimizer
 from torch import Tensor
 
@@ -84,23 +85,26 @@ class Batches:
 
 
 def losses(model: Model, ids: Tensor, rows: Tensor, weights: Tensor, ctl: Control, prose: int,
-           dtype: torch.dtype) -> dict[str, Tensor]:
+           dtype: torch.dtype) -> dict[str, Any]:
     """ids and weights [B, L + 1]; rows [B, L, layers, columns] of the Engram tables."""
     hidden, shared = model(ids[:, :-1], rows, ctl, dtype, Shared())
     logits = linear(hidden, model.head).float()
     targets, w = ids[:, 1:].long(), weights[:, 1:]
     ce = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").view_as(w)
-    index = torch.stack(shared.index_loss).sum()
     balance = torch.stack(shared.balance_loss).mean()
-    total = (ce * w).sum() / w.sum() + index + 1e-3 * balance
+    total = (ce * w).sum() / w.sum() + 1e-3 * balance
     with torch.no_grad():
         task_w = w[prose:]
-        return_values = {
-            "prose": ce[:prose].detach().mean(),
-            "tasks": (ce[prose:].detach() * task_w).sum() / task_w.sum().clamp(min=1),
-            "index": torch.stack([x.detach() for x in shared.index_loss]),
-            "balance": balance.detach(), "load": torch.stack(shared.load)}
-    return {"total": total, **return_values}
+        tasks = (ce[prose:].detach() * task_w).sum() / task_w.sum().clamp(min=1)
+    return {"total": total, "prose": ce[:prose].detach().mean(), "tasks": tasks,
+            "load": torch.stack(shared.load), "probes": shared.probes}
+
+
+def backward(out: dict[str, Any]) -> None:
+    """Adds the indexer's losses and runs the backward pass."""
+    index = torch.stack([index_loss(*probe) for probe in out.pop("probes")])
+    (out["total"] + index.sum()).backward()
+    out["index"] = index.detach()
 
 
 def learning_rate(progress: float, step: int) -> float:
@@ -116,6 +120,8 @@ class Trainer:
         self.device = args.device
         torch.manual_seed(SEED)
         torch.backends.cuda.matmul.allow_tf32 = True
+        if hasattr(torch._inductor.config.triton, "mix_order_reduction"):
+            torch._inductor.config.triton.mix_order_reduction = False
         self.dtype = torch.bfloat16 if args.device == "cuda" else torch.float32
         self.config = Config.load(args.model / "config.json")
         self.model = Model(self.config, 8192).to(self.device)
@@ -182,18 +188,14 @@ class Trainer:
     def train(self) -> None:
         args, c = self.args, self.config
         batches = {"short": Batches(args.work, args.short, args.tokens // args.short)}
-        start, base = time.monotonic(), self.elapsed
-        shown = saved = evaluated = time.monotonic()
-        shown_step = self.step
+        start, base, shown_step = time.monotonic(), self.elapsed, self.step
         if args.compile_long_only:  # in a second process: fills the on-disk compile cache
             self.one_step(self.long_batches(), 0, 0.0, update=False)
             self.write(event="long graph compiled", seconds=time.monotonic() - start)
             return
-        self.one_step(batches["short"], 0, 0.0, update=False)
-        self.write(event="short graph compiled", seconds=time.monotonic() - start)
-        if self.device == "cuda":
-            torch.cuda.synchronize()
-        start = time.monotonic()
+        self.compare(batches["short"])
+        self.write(event="compiled and checked", seconds=time.monotonic() - start)
+        start = shown = saved = evaluated = time.monotonic()
         while self.elapsed < args.seconds:
             progress = self.elapsed / args.seconds
             sparse = progress >= SPARSE_FROM
@@ -246,8 +248,34 @@ class Trainer:
             self._long = Batches(args.work, args.long, max(2, args.tokens // args.long))
         return self._long
 
-    def one_step(self, source: Batches, index: int, progress: float,
-                 update: bool = True) -> dict[str, Tensor]:
+    def compare(self, source: Batches) -> None:
+        """Losses and gradients of the compiled step against the same step uncompiled.
+
+        A wrong kernel trains almost as well as a right one, so look before training.
+        """
+        if not self.args.compile:
+            return
+        seen: list[dict[str, Tensor]] = []
+        for step in (self.compiled, losses):
+            kept, self.compiled = self.compiled, step
+            out = self.one_step(source, 0, 0.0, update=False, keep=True)
+            self.compiled = kept
+            seen.append({n: p.grad for n, p in self.model.named_parameters()} | {
+                "prose": out["prose"], "tasks": out["tasks"], "index": out["index"]})
+            self.model.zero_grad(set_to_none=True)
+        off = {n: ((a - b).norm() / (b.norm() + 1e-12)).item()
+               for (n, a), b in zip(seen[0].items(), seen[1].values(), strict=True)}
+        worst = sorted(off.items(), key=lambda x: -x[1])[:12]
+        self.write(event="compiled against uncompiled", worst=[[n, round(x, 4)] for n, x in worst],
+                   index=[seen[i]["index"].tolist() for i in (0, 1)])
+        del seen
+        if self.device == "cuda":
+            torch.cuda.empty_cache()
+        if max(off["prose"], off["tasks"], off["index"]) > 0.02:
+            raise RuntimeError("the compiled step computes something else")
+
+    def one_step(self, source: Batches, index: int, progress: float, update: bool = True,
+                 keep: bool = False) -> dict[str, Tensor]:
         ids, weights = source.get(index)
         if self.device == "cuda":
             ids = ids.pin_memory().to("cuda", non_blocking=True)
@@ -257,7 +285,7 @@ class Trainer:
         probe = np.sort(rng.choice(source.length, min(PROBES, source.length), replace=False))
         self.ctl.probe = torch.from_numpy(probe).to(self.device)
         out = self.compiled(self.model, ids, rows, weights, self.ctl, source.prose, self.dtype)
-        out["total"].backward()
+        backward(out)
         if update:
             out["norm"] = self.optimizer.step(learning_rate(progress, self.step))
             gamma = 5e-3 if progress < 0.04 else 1e-3 if progress < 0.9 else 0.0
@@ -265,7 +293,8 @@ class Trainer:
                 mean = self.config.num_experts_per_tok / self.config.n_routed_experts
                 for layer, load in zip(self.model.layers, out["load"], strict=True):
                     layer.gate_bias.add_(torch.sign(mean - load), alpha=gamma)
-        self.model.zero_grad(set_to_none=True)
+        if not keep:
+            self.model.zero_grad(set_to_none=True)
         return out
 
 

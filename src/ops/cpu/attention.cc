@@ -40,9 +40,8 @@ std::int64_t gather_keys(const AttentionKeys& keys, std::int64_t t, std::int64_t
   if (keys.compressed != nullptr) {
     const std::int64_t sequence = keys.sequence[row];
     for (std::int64_t i = 0; i < keys.selected_width; ++i) {
-      const std::int32_t entry =
-          keys.selected[row * static_cast<std::size_t>(keys.selected_width) +
-                        static_cast<std::size_t>(i)];
+      const std::int32_t entry = keys.selected[row * static_cast<std::size_t>(keys.selected_width) +
+                                               static_cast<std::size_t>(i)];
       if (entry < 0) break;
       append(keys.compressed->pool, keys.compressed->row_of(sequence, entry));
     }
@@ -162,8 +161,8 @@ void attention_lanes(ConstMatrix q, std::int64_t heads, const AttentionKeys& key
   dot_rows(key_rows, stride, count, query_rows, head_count, padded / 16, score_rows);
   float* const denominators = padded_queries;  // the queries are no longer needed
   for (std::int64_t h = 0; h < head_count; ++h) {
-    denominators[h] = softmax_weights(score_rows[h], count, scale,
-                                      sink[static_cast<std::size_t>(first + h)]);
+    denominators[h] =
+        softmax_weights(score_rows[h], count, scale, sink[static_cast<std::size_t>(first + h)]);
   }
   constexpr std::int64_t kWide = (kLanes == 8 ? 2 : 4) * static_cast<std::int64_t>(kLanes);
   // Columns outside: their part of the keys (count x 256 B) is read from L2 by all heads in turn.

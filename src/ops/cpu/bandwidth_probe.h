@@ -11,12 +11,13 @@
 namespace deepinfer {
 
 /// Bytes a second that the pool's threads read from memory: the median of several streaming sums
-/// over a buffer of 256 MiB. The yardstick for every decode kernel, to be taken in the same process.
+/// over a buffer of 256 MiB. The yardstick for every decode kernel, to be taken in the same
+/// process.
 double probe_read_bandwidth(ThreadPool& pool);
 
 /// One measured product of a weight of real size with a few tokens.
 struct GemvMeasurement {
-  std::string name;        ///< format and shape, e.g. `fp8 2304x5120`
+  std::string name;  ///< format and shape, e.g. `fp8 2304x5120`
   std::int64_t tokens = 0;
   std::int64_t bytes = 0;  ///< of one weight with its scales
   double seconds = 0.0;    ///< median, one product

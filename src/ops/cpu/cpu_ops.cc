@@ -60,9 +60,8 @@ void CpuOps::grouped_linear(ConstMatrix x, const LinearWeight& weight, std::int6
   parallel(out * groups, row_grain(weight.cols, tokens),
            [&](std::int64_t first, std::int64_t last, int thread) {
              for (std::int64_t g = first / out; g * out < last; ++g) {
-               const cpu::MatmulJob job{weight.rows_from(g * out, out),
-                                        x_rows_.data() + g * tokens, y_rows_.data() + g * tokens,
-                                        tokens};
+               const cpu::MatmulJob job{weight.rows_from(g * out, out), x_rows_.data() + g * tokens,
+                                        y_rows_.data() + g * tokens, tokens};
                cpu::matmul_rows(job, std::max<std::int64_t>(first - g * out, 0),
                                 std::min(last - g * out, out), worker(thread).matmul);
              }
@@ -80,10 +79,10 @@ void CpuOps::hc_mixes(ConstMatrix x, const HyperConnectionWeights& weights,
   const ConstMatrix& fn = weights.fn;
   if (fn.stride != fn.cols) fail_internal("hc_mixes: fn must be contiguous");
   const Matrix products(products_.reserve(x.rows * fn.rows), x.rows, fn.rows);
-  linear(x,
-         {WeightFormat::kF32, reinterpret_cast<const std::byte*>(fn.data), nullptr, fn.rows,
-          fn.cols},
-         products);
+  linear(
+      x,
+      {WeightFormat::kF32, reinterpret_cast<const std::byte*>(fn.data), nullptr, fn.rows, fn.cols},
+      products);
   parallel(x.rows, token_grain(x.cols), [&](std::int64_t first, std::int64_t last, int) {
     cpu::hc_finish_rows(x, products, weights, params, pre, post, comb, first, last);
   });
@@ -98,8 +97,8 @@ void CpuOps::hc_collapse_norm(ConstMatrix x, ConstMatrix p, std::span<const floa
 
 void CpuOps::hc_expand(Matrix x, ConstMatrix y, ConstMatrix post, ConstMatrix comb) {
   if (post.cols > cpu::kMaxStreams) {
-    fail_internal("hc_expand: " + std::to_string(post.cols) + " streams; the CPU back end has room for " +
-                  std::to_string(cpu::kMaxStreams));
+    fail_internal("hc_expand: " + std::to_string(post.cols) +
+                  " streams; the CPU back end has room for " + std::to_string(cpu::kMaxStreams));
   }
   parallel(x.rows, token_grain(x.cols), [&](std::int64_t first, std::int64_t last, int) {
     cpu::hc_expand_rows(x, y, post, comb, first, last);

@@ -11,7 +11,9 @@ void CpuOps::attention(ConstMatrix q, std::int64_t heads, const AttentionKeys& k
   // less than a twentieth of 32 heads' scores and sums.
   const std::int64_t threads = pool_.threads();
   const std::int64_t parts =
-      q.rows >= threads ? 1 : std::min(heads, (threads + q.rows - 1) / std::max<std::int64_t>(q.rows, 1));
+      q.rows >= threads
+          ? 1
+          : std::min(heads, (threads + q.rows - 1) / std::max<std::int64_t>(q.rows, 1));
   parallel(q.rows * parts, 1, [&](std::int64_t first, std::int64_t last, int thread) {
     for (std::int64_t unit = first; unit < last; ++unit) {
       const std::int64_t part = unit % parts;

@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -58,7 +58,9 @@ struct StoredWeight {
 class CpuOpsTest : public testing::TestWithParam<std::tuple<std::int64_t, int>> {
  protected:
   CpuOpsTest()
-      : pool_(std::get<1>(GetParam())), reference_(make_reference_ops()), cpu_(make_cpu_ops(pool_)) {
+      : pool_(std::get<1>(GetParam())),
+        reference_(make_reference_ops()),
+        cpu_(make_cpu_ops(pool_)) {
     hwy::SetSupportedTargetsForTest(std::get<0>(GetParam()));
   }
   ~CpuOpsTest() override { hwy::SetSupportedTargetsForTest(0); }
@@ -183,7 +185,8 @@ TEST_P(CpuOpsTest, MultipliesEveryFormatByOneToSixtyFiveRows) {
 
 TEST_P(CpuOpsTest, MultipliesWidthsThatFitNoVector) {
   for (const WeightFormat format : kFormats) {
-    for (const std::int64_t cols : {1, 2, 15, 16, 17, 31, 32, 33, 62, 63, 64, 80, 530, 1056, 2304}) {
+    for (const std::int64_t cols :
+         {1, 2, 15, 16, 17, 31, 32, 33, 62, 63, 64, 80, 530, 1056, 2304}) {
       if (format == WeightFormat::kFp4Group32 && cols % 2 != 0) continue;
       for (const std::int64_t tokens : {1, 2, 7, 8, 9, 20}) {
         const std::int64_t rows = 1 + below(39);
@@ -497,7 +500,8 @@ TEST_P(CpuOpsTest, SelectsTheSameEntries) {
         }
       }
       EXPECT_EQ(blocks[0], blocks[1]);
-      for (int which = 0; which < 3; ++which) EXPECT_EQ(selected[2 * which], selected[2 * which + 1]);
+      for (int which = 0; which < 3; ++which)
+        EXPECT_EQ(selected[2 * which], selected[2 * which + 1]);
     }
   }
 }
@@ -506,7 +510,10 @@ TEST_P(CpuOpsTest, ReportsANanIndexScore) {
   Floats pool(16 * 4, 1.0F);
   const Ints table = {0};
   const PagedRows keys{
-      {reinterpret_cast<const std::byte*>(pool.data()), RecordFormat::kF32, 4, 16, 16}, 16, table, 1};
+      {reinterpret_cast<const std::byte*>(pool.data()), RecordFormat::kF32, 4, 16, 16},
+      16,
+      table,
+      1};
   for (const std::int64_t rows : {1, 4}) {
     Floats query(size(rows * 4), 1.0F);
     Floats weights(size(rows), std::numeric_limits<float>::quiet_NaN());
@@ -545,7 +552,8 @@ TEST_P(CpuOpsTest, RunsExpertsAndSumsInSlotOrder) {
   };
   for (const Case& c : {Case{1, 64, 32, 32, 4, 3, 0.0F}, Case{1, 320, 160, 96, 9, 6, 7.0F},
                         Case{23, 96, 64, 64, 3, 2, 1.0F}, Case{65, 64, 96, 160, 12, 4, 0.5F}}) {
-    const auto expert = [&](std::int64_t width, WeightFormat format, std::vector<StoredWeight>& own) {
+    const auto expert = [&](std::int64_t width, WeightFormat format,
+                            std::vector<StoredWeight>& own) {
       own.push_back(weight(format, width, c.hidden));
       own.push_back(weight(format, width, c.hidden));
       own.push_back(weight(format, c.hidden, width));
@@ -570,7 +578,9 @@ TEST_P(CpuOpsTest, RunsExpertsAndSumsInSlotOrder) {
     const Floats weights = normal(c.tokens * c.top_k);
     class Recorder : public ExpertResidency {
      public:
-      void require(std::span<const std::int32_t> ids) override { seen.emplace_back(ids.begin(), ids.end()); }
+      void require(std::span<const std::int32_t> ids) override {
+        seen.emplace_back(ids.begin(), ids.end());
+      }
       std::vector<Ints> seen;
     };
     Recorder recorder[2];
@@ -613,10 +623,22 @@ TEST_P(CpuOpsTest, GatesEngramRows) {
 
 /// exp at the edges of its range, in every lane, through the activation of an expert.
 TEST_P(CpuOpsTest, ComputesTheExponentialOfBaseMath) {
-  Floats points = {0.0F,   -0.0F,  87.33F, 87.34F, 87.4F, -88.37F,
-                   -88.38F, -88.4F, 1e30F,  -1e30F, 1e-30F, std::nextafter(87.33F, 90.0F),
-                   std::nextafter(-88.37F, -90.0F), std::numeric_limits<float>::infinity(),
-                   -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()};
+  Floats points = {0.0F,
+                   -0.0F,
+                   87.33F,
+                   87.34F,
+                   87.4F,
+                   -88.37F,
+                   -88.38F,
+                   -88.4F,
+                   1e30F,
+                   -1e30F,
+                   1e-30F,
+                   std::nextafter(87.33F, 90.0F),
+                   std::nextafter(-88.37F, -90.0F),
+                   std::numeric_limits<float>::infinity(),
+                   -std::numeric_limits<float>::infinity(),
+                   std::numeric_limits<float>::quiet_NaN()};
   const Floats more = normal(4000, 40.0F);
   points.insert(points.end(), more.begin(), more.end());
   Floats expected(points.size());

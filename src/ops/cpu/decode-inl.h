@@ -186,8 +186,8 @@ struct Fp8Row {
 
 #if DEEPINFER_VECTOR_DECODE
  private:
-  /// Values times 2^-8. Sign extension puts the sign into bits 15 .. 7; after the shift it stands in
-  /// bits 15 and 14, of which FP16 wants the first only.
+  /// Values times 2^-8. Sign extension puts the sign into bits 15 .. 7; after the shift it stands
+  /// in bits 15 and 14, of which FP16 wants the first only.
   static HWY_INLINE FloatVec lanes(const std::uint8_t* from) {
     const hn::Rebind<std::int8_t, FloatTag> di8;
     const hn::Rebind<std::int16_t, FloatTag> di16;
@@ -211,10 +211,10 @@ struct Fp8Row {
 /// E2M1 codes with one UE8M0 scale for 32 columns: weights and index-key records.
 ///
 /// On AVX-512 the lanes come out permuted (`permute_chunk` does the same to the other operand,
-/// `unpermute` undoes it): eight bytes are broadcast to all 64-bit lanes, so that lane 2i sees codes
-/// 0..7 and lane 2i+1 codes 8..15 and a shift by 4i brings code i or 8+i to the low bits, where the
-/// table look-up wants it. One shift and one look-up a chunk, no byte shuffle; the scale is
-/// multiplied into the table, once for 32 columns.
+/// `unpermute` undoes it): eight bytes are broadcast to all 64-bit lanes, so that lane 2i sees
+/// codes 0..7 and lane 2i+1 codes 8..15 and a shift by 4i brings code i or 8+i to the low bits,
+/// where the table look-up wants it. One shift and one look-up a chunk, no byte shuffle; the scale
+/// is multiplied into the table, once for 32 columns.
 struct Fp4Row {
   using Watch = NoWatch;
   static constexpr bool kPermuted = DEEPINFER_FP4_PERMUTED != 0;

@@ -16,8 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace deepinfer::cpu::HWY_NAMESPACE {
 
 constexpr int kTileRows = 4;
-/// 4 x 6 sums fill 24 of AVX-512's 32 registers, 4 x 3 fill 12 of AVX2's 16 (one half of the sixteen
-/// lanes a pass).
+/// 4 x 6 sums fill 24 of AVX-512's 32 registers, 4 x 3 fill 12 of AVX2's 16 (one half of the
+/// sixteen lanes a pass).
 constexpr int kTileTokens = kLanes == 8 ? 3 : 6;
 /// Floats of partial sums of one tile.
 constexpr std::int64_t kTileSums = kTileRows * kTileTokens * 16;
@@ -26,8 +26,8 @@ constexpr std::int64_t kTileSums = kTileRows * kTileTokens * 16;
 /// tokens[t][offset + 16 s ..], s = 0 .. steps-1.
 template <int kTokens, bool kStart>
 HWY_INLINE void accumulate_tile(const float* rows, std::int64_t row_stride,
-                                const float* const* tokens, std::int64_t offset,
-                                std::int64_t steps, float* sums) {
+                                const float* const* tokens, std::int64_t offset, std::int64_t steps,
+                                float* sums) {
   const FloatTag d;
   const float* token[kTokens];
   for (std::size_t p = 0; p < kParts; ++p) {

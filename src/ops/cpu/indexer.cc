@@ -46,8 +46,7 @@ void index_scores_lanes(const float* query, const float* weights, const IndexSel
   for (std::int64_t first = 0; first < total; first += kKeys) {
     const std::int64_t count = std::min(kKeys, total - first);
     for (std::int64_t k = 0; k < count; ++k) {
-      const std::int64_t row =
-          keys.row_of(sequence, entries[static_cast<std::size_t>(first + k)]);
+      const std::int64_t row = keys.row_of(sequence, entries[static_cast<std::size_t>(first + k)]);
       decode_record_lanes(keys.pool.format, keys.pool.row(row), dim, key_rows + k * stride);
     }
     for (std::int64_t k = count; k % kTileRows != 0; ++k) {

@@ -28,7 +28,8 @@ constexpr std::size_t kParts = 16 / kLanes;
 /// -0, and x + -0 is x for every x, -0 included: the lane stays as if it had received no element.
 constexpr float kWeightPad = -0.0F;
 
-/// a * b + c with one rounding on every target; Highway's MulAdd rounds twice where there is no FMA.
+/// a * b + c with one rounding on every target; Highway's MulAdd rounds twice where there is no
+/// FMA.
 HWY_INLINE FloatVec fused(FloatVec a, FloatVec b, FloatVec c) {
 #if HWY_TARGET == HWY_SCALAR
   return FloatVec(std::fma(a.raw, b.raw, c.raw));
@@ -212,9 +213,8 @@ HWY_INLINE FloatVec exp_lanes(FloatVec x) {
   const FloatVec value = hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(exponent)));
   // Outside the range: NaN stays, above is infinity, below is zero.
   const FloatVec infinity = hn::Set(d, HUGE_VALF);
-  const FloatVec outside =
-      hn::IfThenElse(hn::Gt(x, hn::Set(d, C::kMax)), infinity,
-                     hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, C::kMin)), x));
+  const FloatVec outside = hn::IfThenElse(hn::Gt(x, hn::Set(d, C::kMax)), infinity,
+                                          hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, C::kMin)), x));
   return hn::IfThenElse(in_range, value, outside);
 }
 

@@ -68,8 +68,7 @@ void gemm_format(const MatmulJob& job, std::int64_t first, std::int64_t last,
           with_tile_tokens(tokens - t, [&](auto count) HWY_ATTR {
             constexpr int kTokens = decltype(count)::value;
             for (std::int64_t r = 0; r < rows; r += kTileRows) {
-              float* const tile_sums =
-                  sums + (r / kTileRows * kBlockTokens + t) * kTileRows * 16;
+              float* const tile_sums = sums + (r / kTileRows * kBlockTokens + t) * kTileRows * 16;
               const float* const tile_rows = tile + r * kTileStride;
               if (start) {
                 accumulate_tile<kTokens, true>(tile_rows, kTileStride, x + token + t, col, steps,

@@ -38,9 +38,9 @@ const float* const* prepare_tokens(const MatmulJob& job, MatmulScratch& scratch)
     for (std::int64_t k = 0; k < padded; k += 16) {
       const std::int64_t left = cols - k;
       const Lanes16 chunk =
-          left >= 16 ? load16(job.x[t] + k)
-                     : load16_partial(job.x[t] + k, left > 0 ? static_cast<std::size_t>(left) : 0,
-                                      0.0F);
+          left >= 16
+              ? load16(job.x[t] + k)
+              : load16_partial(job.x[t] + k, left > 0 ? static_cast<std::size_t>(left) : 0, 0.0F);
       store16(kPermuted ? permute_chunk(chunk) : chunk, to + k);
     }
   }
@@ -59,12 +59,17 @@ HWY_NOINLINE void plain_rows(const MatmulJob& job, std::int64_t row, std::int64_
   }
 }
 
-/// Asks for the strip after this one while this one is computed: rows are short (5 KiB), and the
-/// hardware's streams start anew with each.
-template <std::int64_t kLines>
-HWY_INLINE void prefetch_lines(const std::byte* from) {
+/// Asks for the strip after this one while this one is computed: rows are short (5 KiB) and the
+/// hardware's streams start anew with each. Measured on one Zen 4 thread as share of its read
+/// bandwidth: FP8 0.43 -> 0.60, BF16 0.79 -> 0.95. A strip of FP4 rows (10 KiB) may go to the L1
+/// cache (0.45 -> 0.50); larger ones would evict the tokens there, BF16 falls back to 0.66.
+template <typename Row, int kRows>
+HWY_INLINE void prefetch_group(const std::byte* from) {
+  constexpr int kLocality = Row::kGroupBytes <= 16 ? 3 : 2;
 #pragma GCC unroll 8
-  for (std::int64_t i = 0; i < kLines; ++i) __builtin_prefetch(from + i * 64, 0, 2);
+  for (std::int64_t i = 0; i < kRows * Row::kGroupBytes / 64; ++i) {
+    __builtin_prefetch(from + i * 64, 0, kLocality);
+  }
 }
 
 template <typename Row, int kRows, int kTokens>
@@ -85,7 +90,7 @@ HWY_INLINE void strip(const MatmulJob& job, const float* const* x, std::int64_t 
     for (int t = 0; t < kTokens; ++t) acc[r][t] = zero16();
   }
   for (std::int64_t g = 0; g < groups; ++g) {
-    prefetch_lines<kRows * Row::kGroupBytes / 64>(next);
+    prefetch_group<Row, kRows>(next);
     next += kRows * Row::kGroupBytes;
     const auto tile_scale = rows[0].scale(g);
 #pragma GCC unroll 8
@@ -125,8 +130,7 @@ HWY_INLINE void strip(const MatmulJob& job, const float* const* x, std::int64_t 
   }
   for (int t = 0; t < kTokens; ++t) {
     for (int r = 0; r < kRows; ++r) {
-      job.y[token + t][row + r] =
-          reduce16(Row::kPermuted ? unpermute(acc[r][t]) : acc[r][t]);
+      job.y[token + t][row + r] = reduce16(Row::kPermuted ? unpermute(acc[r][t]) : acc[r][t]);
     }
   }
 }

@@ -7,8 +7,8 @@
 
 namespace deepinfer::cpu {
 
-/// y[t][r] = dot(weight row r, x[t]) for `tokens` rows given by pointers, so that an expert's tokens
-/// need no gathering.
+/// y[t][r] = dot(weight row r, x[t]) for `tokens` rows given by pointers, so that an expert's
+/// tokens need no gathering.
 struct MatmulJob {
   LinearWeight weight;
   const float* const* x = nullptr;
@@ -24,8 +24,8 @@ struct MatmulScratch {
   GrowBuffer<float> acc;     ///< partial sums of a tile
 };
 
-/// Up to this many tokens the weight is decoded in registers and read once; above, a decoded tile is
-/// reused for many tokens.
+/// Up to this many tokens the weight is decoded in registers and read once; above, a decoded tile
+/// is reused for many tokens.
 constexpr std::int64_t kGemvTokens = 8;
 
 /// Rows [first, last) of a job.

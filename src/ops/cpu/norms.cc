@@ -91,8 +91,7 @@ void hc_expand_lanes(Matrix x, ConstMatrix y, ConstMatrix post, ConstMatrix comb
 }
 
 void engram_gate_lanes(float* x, const float* kv, const float* q_weight, const float* k_weight,
-                       std::int64_t hidden, int streams, float eps, float* gates,
-                       float* weighted) {
+                       std::int64_t hidden, int streams, float eps, float* gates, float* weighted) {
   const FloatTag d;
   const float n = static_cast<float>(hidden);
   const float scale = 1.0F / std::sqrt(n);
@@ -113,8 +112,9 @@ void engram_gate_lanes(float* x, const float* kv, const float* q_weight, const f
     if (gates != nullptr) gates[s] = gate;
     for (std::int64_t i = 0; i < hidden; i += kLanes) {
       const auto left = static_cast<std::size_t>(hidden - i);
-      store_lanes(fused(hn::Set(d, gate), load_lanes(value + i, left), load_lanes(stream + i, left)),
-                  stream + i, left);
+      store_lanes(
+          fused(hn::Set(d, gate), load_lanes(value + i, left), load_lanes(stream + i, left)),
+          stream + i, left);
     }
   }
 }
@@ -148,8 +148,8 @@ void hc_collapse_norm_rows(ConstMatrix x, ConstMatrix p, std::span<const float> 
   HWY_DYNAMIC_DISPATCH(hc_collapse_norm_lanes)(x, p, norm, eps, v, first, last);
 }
 
-void hc_expand_rows(Matrix x, ConstMatrix y, ConstMatrix post, ConstMatrix comb,
-                    std::int64_t first, std::int64_t last) {
+void hc_expand_rows(Matrix x, ConstMatrix y, ConstMatrix post, ConstMatrix comb, std::int64_t first,
+                    std::int64_t last) {
   HWY_DYNAMIC_DISPATCH(hc_expand_lanes)(x, y, post, comb, first, last);
 }
 

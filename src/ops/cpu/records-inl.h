@@ -28,8 +28,8 @@ HWY_INLINE bool decode_groups(const Row& row, std::int64_t dim, float* out) {
   return !watch.hit();
 }
 
-/// A record of `dim` values into out[0 .. dim); then -0 up to a multiple of 16, so that rows of keys
-/// can be read in whole chunks. Dims of the packed formats are multiples of their group.
+/// A record of `dim` values into out[0 .. dim); then -0 up to a multiple of 16, so that rows of
+/// keys can be read in whole chunks. Dims of the packed formats are multiples of their group.
 HWY_INLINE void decode_record_lanes(RecordFormat format, const std::byte* record, std::int64_t dim,
                                     float* out) {
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(record);

@@ -23,8 +23,8 @@ void hc_collapse_norm_rows(ConstMatrix x, ConstMatrix p, std::span<const float> 
 
 /// At most kMaxStreams streams.
 constexpr std::int64_t kMaxStreams = 8;
-void hc_expand_rows(Matrix x, ConstMatrix y, ConstMatrix post, ConstMatrix comb,
-                    std::int64_t first, std::int64_t last);
+void hc_expand_rows(Matrix x, ConstMatrix y, ConstMatrix post, ConstMatrix comb, std::int64_t first,
+                    std::int64_t last);
 
 void rope_rows(Matrix x, std::int64_t heads, ConstMatrix cos, ConstMatrix sin, bool inverse,
                std::int64_t first, std::int64_t last);

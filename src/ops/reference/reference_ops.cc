@@ -94,7 +94,7 @@ void ReferenceOps::engram_gate(Matrix x, ConstMatrix kv, std::span<const float> 
                                std::span<const std::uint8_t> active, int streams, float eps,
                                Matrix gates) {
   const std::int64_t hidden = x.cols / streams;
-  const float n = static_cast<float>(hidden);
+  const auto n = static_cast<float>(hidden);
   const float scale = 1.0F / std::sqrt(n);
   std::vector<float> weighted(static_cast<std::size_t>(hidden));
   for (std::int64_t t = 0; t < x.rows; ++t) {
