@@ -163,9 +163,10 @@ TaskScore evaluate_task(LLM& llm, const EvaluationFile& file, const CallOptions&
 ProseScore evaluate_prose(LLM& llm, const EvaluationFile& file, std::size_t tokens,
                           const CallOptions& call) {
   std::vector<Prompt> documents;
+  const bool bos = llm.info().bos_token_id.has_value();
   for (const Json& item : file.items) {
     auto ids = item.contains("token_ids") ? item["token_ids"].get<std::vector<std::int32_t>>()
-                                          : llm.encode(item["text"].get<std::string>(), true);
+                                          : llm.encode(item["text"].get<std::string>(), bos);
     if (ids.size() > tokens) ids.resize(tokens);
     documents.emplace_back(std::move(ids));
   }

@@ -252,6 +252,18 @@ OptionGroup text_input_options(std::string_view what) {
           }};
 }
 
+OptionSpec bos_option() {
+  return {.name = "bos",
+          .kind = OptionKind::kFlag,
+          .help = "put the begin-of-sentence token in front of texts",
+          .default_note = "if the tokenizer has one",
+          .negatable = true};
+}
+
+bool adds_bos(const Options& options, const EngineInfo& info) {
+  return options.has("bos") ? options.flag("bos") : info.bos_token_id.has_value();
+}
+
 void apply_log_level(const Options& options) {
   LogLevel level = parse_log_level(options.text("log-level"), options.find("log-level")->place);
   const bool explicit_level = options.find("log-level")->origin == Origin::kCommandLine;

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "deepinfer/engine_options.h"
+#include "deepinfer/llm.h"
 #include "deepinfer/sampling_params.h"
 #include "options.h"
 
@@ -25,6 +26,13 @@ OptionGroup sampling_options(std::string_view max_tokens_default,
 
 /// -p, -f, --escape.
 OptionGroup text_input_options(std::string_view what);
+
+/// --bos, --no-bos.
+OptionSpec bos_option();
+
+/// Whether BOS goes before text prompts: as --bos and --no-bos say, else wherever the tokenizer has
+/// one, since the model was trained on texts that begin with it. It is never doubled.
+bool adds_bos(const Options& options, const EngineInfo& info);
 
 /// Sets the log level that the options ask for.
 void apply_log_level(const Options& options);

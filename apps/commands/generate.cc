@@ -183,6 +183,7 @@ int run(Options& options, Output& output) {
   ProgressLine progress(wants_progress(options) && !stream);
   const InterruptScope interrupt;
   CallOptions call;
+  call.add_bos = adds_bos(options, llm.info());
   call.cancelled = [&] { return interrupt.interrupted(); };
   call.on_progress = [&](const Progress& now) { progress.update(now, "prompts"); };
   if (stream) call.on_token = [&](const StreamEvent& event) { ordered.add(event, special); };
@@ -213,6 +214,8 @@ int run(Options& options, Output& output) {
 }  // namespace
 
 Command generate_command() {
+  OptionGroup input = text_input_options("a text to complete");
+  input.options.push_back(bos_option());
   OptionGroup results = {
       "Results",
       {
@@ -242,8 +245,8 @@ Command generate_command() {
               "  deepinfer generate -m DIR -f notes.txt --temperature 0 --json\n\n"
               "Several prompts run at once; their results are printed in order.",
           .argument = {"PROMPT", "texts to complete, as with --prompt", -1},
-          .groups = {text_input_options("a text to complete"), std::move(results),
-                     sampling_options("256"), model_options(), engine_options(), general_options()},
+          .groups = {std::move(input), std::move(results), sampling_options("256"), model_options(),
+                     engine_options(), general_options()},
           .run = run};
 }
 

@@ -71,7 +71,7 @@ int run(Options& options, Output& output) {
   CallOptions call;
   call.cancelled = [&] { return interrupt.interrupted(); };
   call.on_progress = [&](const Progress& now) { progress.update(now, "sequences"); };
-  if (options.has("bos")) call.add_bos = options.flag("bos");
+  call.add_bos = adds_bos(options, llm.info());
   const auto results = llm.score(prompts, static_cast<int>(options.integer("top-logprobs")), call);
   progress.clear();
 
@@ -112,11 +112,7 @@ Command score_command() {
                         .default_value = "0",
                         .minimum = 0,
                         .maximum = 1000},
-                       {.name = "bos",
-                        .kind = OptionKind::kFlag,
-                        .help = "put the begin-of-sentence token in front of texts",
-                        .default_note = "the tokenizer's policy",
-                        .negatable = true},
+                       bos_option(),
                        {.name = "json",
                         .kind = OptionKind::kFlag,
                         .help = "one JSON object a sequence (docs/json.md)"},

@@ -109,7 +109,7 @@ std::string engram_normalize(std::string_view utf8) {
     append_normalized(code_point.value, mapped);
     offset += code_point.length;
   }
-  const std::string joined = join_blanks(mapped);
+  std::string joined = join_blanks(mapped);
   if (joined == " ") return joined;
   // The chain keeps a lone blank as U+E000 and turns U+E000 back into a blank at its end, also one
   // that was in the text.

@@ -51,8 +51,8 @@ def test_thinking_is_shown_on_request(deepinfer: Command, chat: list[str | Path]
     )
 
 
-def test_official_policy_replaces_the_temperature(deepinfer: Command, random_model: Path) -> None:
-    words = ["chat", "-m", random_model, "-p", "a", "-n", "8", "--json", "--seed", "3"]
+def test_official_policy_replaces_the_temperature(deepinfer: Command, trained_model: Path) -> None:
+    words = ["chat", "-m", trained_model, "-p", "a", "-n", "8", "--json", "--seed", "3"]
     honoured = json.loads(deepinfer(*words, "--temperature", "0").out)
     assert honoured["warnings"]
     official = json.loads(
@@ -63,7 +63,7 @@ def test_official_policy_replaces_the_temperature(deepinfer: Command, random_mod
 
 
 def test_bad_requests(deepinfer: Command, random_model: Path, tmp_path: Path) -> None:
-    words = ["chat", "-m", random_model, "-n", "4"]
+    words = ["chat", "-m", random_model, "-n", "4", "--thinking", "off"]
     image = deepinfer(*words, "-p", "a", "--image", "cat.png", code=1)
     assert "vision tower" in image.err
     messages = tmp_path / "messages.json"

@@ -12,7 +12,7 @@ from cli_command import Command
 def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
-    item = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 4, "check": "exact"}
+    item = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 4, "distance": 70}
     wrong = {**item, "expected": "never this"}
     (folder / "letters.jsonl").write_text("".join(json.dumps(wrong) + "\n" for _ in range(5)))
     (folder / "words.jsonl").write_text(json.dumps(wrong) + "\n\n")
@@ -33,6 +33,7 @@ def test_tasks_and_limits(deepinfer: Command, random_model: Path, data: Path) ->
     ]
     assert full["prose"][0]["documents"] == 1
     assert [task["items"] for task in report(deepinfer, *words, "--limit", "2")["tasks"]] == [2, 1]
+    assert full["tasks"][0]["distances"] == [{"low": 64, "high": 128, "items": 5, "correct": 0}]
     one = report(deepinfer, *words, "--task", "words")
     assert [task["task"] for task in one["tasks"]] == ["words"]
     assert one["prose"] == []
@@ -46,7 +47,7 @@ def test_tasks_and_limits(deepinfer: Command, random_model: Path, data: Path) ->
 
 def test_prose_loss_is_that_of_score(deepinfer: Command, random_model: Path, data: Path) -> None:
     prose = report(deepinfer, "-m", random_model, "--data", data, "--task", "prose")["prose"][0]
-    scored = deepinfer("score", "-m", random_model, "--bos", "--json", "-p", "Some text to score.")
+    scored = deepinfer("score", "-m", random_model, "--json", "-p", "Some text to score.")
     logprobs = json.loads(scored.out)["token_logprobs"][1:]
     assert prose["tokens"] == len(logprobs)
     assert prose["loss"] == pytest.approx(-sum(logprobs) / len(logprobs), abs=1e-6)

@@ -66,14 +66,17 @@ def test_generate(deepinfer: Command, random_model: Path) -> None:
 
 def test_chat(deepinfer: Command, random_model: Path) -> None:
     words = ["chat", "-m", random_model, "-p", "a", "-n", "3", "--json", "--logprobs", "2"]
-    verify("chat", run(deepinfer, *words))
+    found = run(deepinfer, *words, "--thinking", "off")
+    verify("chat", found)
+    assert found["logprobs"]
 
 
 def test_text(deepinfer: Command, random_model: Path) -> None:
     verify("tokenize", run(deepinfer, "tokenize", "-m", random_model, "--json", "a"))
     verify("detokenize", run(deepinfer, "detokenize", "-m", random_model, "--json", "3"))
     messages = '[{"role": "user", "content": "Hi"}]'
-    verify("render", run(deepinfer, "render", "-m", random_model, "--json", stdin=messages))
+    words = ["render", "-m", random_model, "--json", "--thinking", "off"]
+    verify("render", run(deepinfer, *words, stdin=messages))
     text = 'x<｜DSML｜ calls>\n<｜DSML｜ invoke name="f">\n\n</｜DSML｜ invoke>\n</｜DSML｜ calls>'
     found = run(deepinfer, "parse", stdin=text)
     verify("parse", found)
