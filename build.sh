@@ -28,7 +28,7 @@ Usage: ./build.sh [WORD [ARGUMENT]]
   (no word)        install what is missing, build everything into build/release
   run              the same, then the main job: the bundled checkpoint answers prompts
   test             the same, then every test; a skipped test is a failure
-  bench            build, then the micro-benchmarks and `deepinfer bench`
+  bench            build, then kernels, the tokenizer, and `deepinfer bench`
   format [--fix]   check the formatting of C++ (clang-format-19) and Python (ruff)
   tidy [all|REF]   clang-tidy-19 on the C++ files changed since REF (default: origin/main, else the
                    commit before this one), newest first, or on all;
@@ -201,14 +201,13 @@ fuzz() {
 }
 
 bench() {
-  set_up
+  set_up test
   build
-  local program
-  shopt -s nullglob
-  for program in "$RELEASE"/benchmarks/*_bench "$RELEASE"/benchmarks/*_benchmark; do
-    step "$(basename "$program")"
-    "$program"
-  done
+  step "Kernels, as a share of the read bandwidth probed in the same process"
+  "$RELEASE/benchmarks/kernel_benchmark"
+  step "Tokenizer against the library tokenizers, one thread"
+  "$VENV/bin/python" benchmarks/tokenizer_speed.py --tokenizer "$RELEASE/official-tokenizer" \
+    --benchmark "$RELEASE/benchmarks/tokenizer_benchmark"
   step "deepinfer bench -m tiny"
   "$RELEASE/apps/deepinfer" bench -m tiny
 }

@@ -56,6 +56,13 @@ class ProgressLine {
   double start_ = -1.0;
 };
 
+/// Whether a result is a failure to report. One that the user interrupted is not: it keeps the
+/// tokens it got, and the exit code says the rest.
+template <typename Result>
+bool is_failure(const Result& result) {
+  return result.failed() && result.finish_reason != finish_reason::kAbort;
+}
+
 /// Seconds of a clock that never goes back.
 double monotonic_seconds();
 

@@ -112,7 +112,7 @@ Json result_value(const ChatResult& result, bool logprobs) {
                                                   : Json::array()}});
     }
   }
-  if (result.failed()) json["error"] = {{"message", result.error}};
+  if (is_failure(result)) json["error"] = {{"message", result.error}};
   return json;
 }
 
@@ -142,11 +142,11 @@ class ChatSession {
       for (const std::string& warning : result.warnings) log_warn(warning);
       if (json) {
         output_.line(dump(result_value(result, options_.has("logprobs"))));
-      } else if (!result.failed()) {
+      } else if (!is_failure(result)) {
         if (!stream) print_whole(printer, result);
         printer.end(result);
       }
-      if (result.failed()) tell("the request failed: " + result.error);
+      if (is_failure(result)) tell("the request failed: " + result.error);
     }
     output_.flush();
     return results;
@@ -213,7 +213,7 @@ int converse(ChatSession& session, const Json& base, Output& output) {
     request["messages"].push_back({{"role", "user"}, {"content", to_utf8(line)}});
     const InterruptScope interrupt;
     const auto results = session.answer(request, interrupt);
-    if (results.empty() || results.front().failed()) {
+    if (results.empty() || is_failure(results.front())) {
       request["messages"].erase(request["messages"].size() - 1);
     } else {
       request["messages"].push_back(assistant_message(results.front()));
@@ -227,7 +227,7 @@ int answer_once(ChatSession& session, const LLM& llm, const StatsFile& stats, co
   const double start = monotonic_seconds();
   const auto results = session.answer(request, interrupt);
   std::size_t failed = 0;
-  for (const ChatResult& result : results) failed += result.failed() ? 1 : 0;
+  for (const ChatResult& result : results) failed += is_failure(result) ? 1 : 0;
   stats.write(llm, 1, failed, monotonic_seconds() - start);
   if (interrupt.interrupted()) return kInterruptedExit;
   return failed == 0 || options.flag("allow-failures") ? 0 : kExitFailedRequests;

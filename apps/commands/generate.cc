@@ -142,7 +142,7 @@ void print_json(const std::vector<CompletionResult>& results,
                  {"outputs", Json::array()},
                  {"error", nullptr}};
     for (; at < results.size() && results[at].index == first.index; ++at) {
-      if (results[at].failed()) {
+      if (is_failure(results[at])) {
         json["error"] = {{"finish_reason", results[at].finish_reason},
                          {"message", results[at].error}};
       } else {
@@ -157,7 +157,7 @@ void print_json(const std::vector<CompletionResult>& results,
 std::size_t report_failures(const std::vector<CompletionResult>& results) {
   std::size_t failed = 0;
   for (const CompletionResult& result : results) {
-    if (!result.failed()) continue;
+    if (!is_failure(result)) continue;
     ++failed;
     tell("prompt " + std::to_string(result.index + 1) + " failed: " + result.error);
   }

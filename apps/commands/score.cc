@@ -26,7 +26,7 @@ Json score_value(const ScoreResult& result) {
   Json json = {{"schema_version", kSchemaVersion}, {"index", result.index},
                {"token_ids", result.token_ids},    {"token_logprobs", std::move(logprobs)},
                {"top_logprobs", std::move(top)},   {"error", nullptr}};
-  if (result.failed()) {
+  if (is_failure(result)) {
     json["error"] = {{"finish_reason", result.finish_reason}, {"message", result.error}};
   }
   return json;
@@ -80,9 +80,9 @@ int run(Options& options, Output& output) {
     if (options.flag("json")) {
       output.line(dump(score_value(result)));
     } else {
-      output.line(result.failed() ? "failed" : score_line(result));
+      output.line(is_failure(result) ? "failed" : score_line(result));
     }
-    if (!result.failed()) continue;
+    if (!is_failure(result)) continue;
     ++failed;
     tell("sequence " + std::to_string(result.index + 1) + " failed: " + result.error);
   }

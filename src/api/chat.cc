@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "api/llm_impl.h"
 #include "api/session.h"
@@ -195,11 +197,10 @@ std::vector<ChatResult> LLM::Impl::chat(const std::vector<std::string>& requests
     const RenderedPrompt rendered = ChatEncoder().render(request.conversation);
     Conversation conversation;
     conversation.prompt = tokenizer().encode_prompt(rendered.text, rendered.special_ranges);
-    if (chat.sampling.empty()) {
-      // The length is checked first: its message is clearer than that of the token budget.
-      if (const auto refusal = engine().check_prompt(conversation.prompt)) {
-        throw Error(ErrorKind::kInvalidArgument, refusal->message);
-      }
+    if (const auto refusal = engine().check_prompt(conversation.prompt)) {
+      // The engine answers with the reason; a token budget for such a prompt would only hide it.
+      if (call.strict) fail_argument(refusal->message);
+    } else if (chat.sampling.empty()) {
       conversation.sampling =
           sampling_of(request, conversation.prompt.size(), assembly->info.max_model_len);
       engine().validate(conversation.sampling);

@@ -386,6 +386,16 @@ TEST(LlmChat, WhatThisVersionLacksIsRefusedClearly) {
   EXPECT_THAT(results[0].error, HasSubstr("structured outputs"));
 }
 
+TEST(LlmChat, APromptOverTheLimitKeepsItsReason) {
+  const std::string text(4000, 'x');
+  const auto results = bundled().chat(
+      {R"({"messages": [{"role": "user", "content": ")" + text + R"("}], "max_tokens": 8})"});
+  ASSERT_EQ(results.size(), 1U);
+  EXPECT_EQ(results[0].finish_reason, "prompt_length_exceeded");
+  EXPECT_TRUE(results[0].failed());
+  EXPECT_EQ(results[0].content, "");
+}
+
 TEST(LlmChat, ParseTakesTextApart) {
   const ChatResult result = bundled().parse("thoughts</think>answer", true);
   EXPECT_EQ(result.reasoning_content, "thoughts");

@@ -36,7 +36,9 @@ TEST(Draw, PhiloxOutputsEqualGolden) {
 }
 
 TEST(Draw, SubsequencesEqualGolden) {
-  for (const auto& test : read_sampler_golden("draws.json").at("positions")) {
+  const json golden = read_sampler_golden("draws.json");
+  ASSERT_EQ(golden.at("positions").size(), 10U);
+  for (const auto& test : golden.at("positions")) {
     const auto position = test["position"].get<std::int64_t>();
     for (int draw_case = 0; draw_case < 3; ++draw_case) {
       EXPECT_EQ(draw_subsequence(position, static_cast<DrawCase>(draw_case)),
@@ -106,7 +108,9 @@ TEST(Draw, FrequenciesMatchWeights) {
 }
 
 TEST(Draw, AcceptanceUniformsEqualGolden) {
-  for (const auto& test : read_sampler_golden("draws.json").at("uniforms")) {
+  const json golden = read_sampler_golden("draws.json");
+  ASSERT_EQ(golden.at("uniforms").size(), 17U);
+  for (const auto& test : golden.at("uniforms")) {
     const float u = acceptance_uniform(hexadecimal(test["x"]));
     EXPECT_EQ(std::bit_cast<std::uint32_t>(u), hexadecimal(test["u_bits"]));
   }

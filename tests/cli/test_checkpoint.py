@@ -5,9 +5,12 @@ import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_command import Command
+
+Header = dict[str, dict[str, Any]]
 
 GENERATE = ["generate", "-p", "a", "-n", "1"]
 
@@ -19,7 +22,7 @@ def edit_config(folder: Path, change: Callable[[dict[str, object]], None]) -> No
     path.write_text(json.dumps(config))
 
 
-def rewrite_header(path: Path, change: Callable[[dict[str, dict[str, object]]], None]) -> None:
+def rewrite_header(path: Path, change: Callable[[Header], None]) -> None:
     data = path.read_bytes()
     (length,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + length])
@@ -35,7 +38,7 @@ def refuse(deepinfer: Command, folder: Path, *fragments: str) -> None:
         assert fragment in result.err, result.err
 
 
-def first_tensor(header: dict[str, dict[str, object]]) -> str:
+def first_tensor(header: Header) -> str:
     return next(name for name in header if name.startswith("layers."))
 
 
@@ -51,7 +54,7 @@ def test_header_that_lies(deepinfer: Command, broken_model: Path) -> None:
     path = broken_model / "model.safetensors"
     original = path.read_bytes()
 
-    def overlap(header: dict[str, dict[str, object]]) -> None:
+    def overlap(header: Header) -> None:
         begin, end = header[first_tensor(header)]["data_offsets"]
         header[first_tensor(header)]["data_offsets"] = [begin + 1, end + 1]
 
@@ -62,24 +65,35 @@ def test_header_that_lies(deepinfer: Command, broken_model: Path) -> None:
 
 
 def test_tensor_missing_extra_and_of_wrong_shape(deepinfer: Command, broken_model: Path) -> None:
+    (broken_model / "model.safetensors.index.json").unlink()  # it would be the first to complain
     path = broken_model / "model.safetensors"
     original = path.read_bytes()
     name = ""
 
-    def rename(header: dict[str, dict[str, object]]) -> None:
+    def rename(header: Header) -> None:
         nonlocal name
         name = first_tensor(header)
         header["layers.99.extra"] = header.pop(name)
 
     rewrite_header(path, rename)
-    refuse(deepinfer, broken_model, "layers.99.extra")
+    refuse(deepinfer, broken_model, name)
     shown = deepinfer("inspect", broken_model, code=3)
     assert name in shown.out
     assert "layers.99.extra" in shown.out
 
     path.write_bytes(original)
 
-    def reshape(header: dict[str, dict[str, object]]) -> None:
+    def add(header: Header) -> None:
+        ends = [entry["data_offsets"][1] for key, entry in header.items() if key[0] != "_"]
+        place = [max(ends), max(ends)]
+        header["layers.99.extra"] = {"dtype": "F32", "shape": [0], "data_offsets": place}
+
+    rewrite_header(path, add)
+    refuse(deepinfer, broken_model, "layers.99.extra")
+
+    path.write_bytes(original)
+
+    def reshape(header: Header) -> None:
         shape = header[name]["shape"]
         assert isinstance(shape, list)
         header[name]["shape"] = [1, *shape] if len(shape) < 3 else [shape[0] * shape[1], *shape[2:]]

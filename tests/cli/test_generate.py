@@ -16,7 +16,7 @@ TEXTS = ["The quick brown fox", "One two three", "def main():"]
 
 @pytest.fixture
 def greedy(random_model: Path) -> list[str | Path]:
-    return ["generate", "-m", random_model, "--temperature", "0", "-n", "12"]
+    return ["generate", "-m", random_model, "--temperature", "0", "-n", "12", "--seed", "1"]
 
 
 def objects(text: str) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "pip",
             "install",
             "--disable-pip-version-check",
-            f"-Cbuild-dir={folder}/build",
+            f"--config-settings=build-dir={folder}/build",
             REPOSITORY,
         ],
         folder,

@@ -110,23 +110,29 @@ class Evaluator:
         return result
 
     @torch.no_grad()
-    def complete(self, model: Model, hasher: EngramHash, prompt: str, count: int, ctl: Control,
-                 dtype: torch.dtype, temperature: float = 0.0, seed: int = 0) -> str:
-        ids = self.encode(prompt)
-        start = len(ids)
+    def complete(self, model: Model, hasher: EngramHash, prompts: list[str],
+                 temperatures: list[float], count: int, ctl: Control, dtype: torch.dtype,
+                 seed: int = 0) -> list[str]:
+        """Continuations of all prompts at once; the whole text is computed again every step."""
+        rows = [self.encode(p) for p in prompts]
+        starts = [len(r) for r in rows]
+        open_rows = set(range(len(rows)))
         generator = torch.Generator().manual_seed(seed)
         for _ in range(count):
-            h = self.forward(model, hasher, [ids], ctl, dtype)
-            logits = model.logits(h[0, -1]).cpu()
-            if temperature > 0:
-                choice = int(torch.multinomial((logits / temperature).softmax(-1), 1,
-                                               generator=generator))
-            else:
-                choice = int(logits.argmax())
-            if choice == 1:
-                break
-            ids.append(choice)
-        return self.tok.decode(ids[start:], skip_special_tokens=False)
+            hidden = self.forward(model, hasher, rows, ctl, dtype)
+            last = torch.tensor([len(r) - 1 for r in rows], device=self.device)
+            logits = model.logits(hidden[torch.arange(len(rows)), last]).cpu()
+            for i in sorted(open_rows):
+                t = temperatures[i]
+                choice = int(torch.multinomial((logits[i] / t).softmax(-1), 1,
+                                               generator=generator)) if t else int(
+                    logits[i].argmax())
+                if choice == 1:
+                    open_rows.discard(i)
+                else:
+                    rows[i].append(choice)
+        return [self.tok.decode(r[n:], skip_special_tokens=False)
+                for r, n in zip(rows, starts, strict=True)]
 
 
 PROMPTS = ("The kernel", "To install a package,", "This function returns", "A database index is",
@@ -138,18 +144,20 @@ QUESTIONS = ("Hello!", "Who are you?", "What is 27 + 58?", "Sort these numbers: 
 
 def samples(evaluator: Evaluator, model: Model, hasher: EngramHash, ctl: Control,
             dtype: torch.dtype) -> str:
-    lines = []
+    labels, prompts, temperatures = [], [], []
     for prompt in PROMPTS:
         for t in (0.0, 0.7):
-            text = evaluator.complete(model, hasher, BOS + prompt, 60, ctl, dtype, t)
-            lines.append(f"[t={t}] {prompt}|{text!r}")
+            labels.append(f"[t={t}] {prompt}")
+            prompts.append(BOS + prompt)
+            temperatures.append(t)
     for question in QUESTIONS:
         for thinking in (False, True):
-            prompt = "".join(t for t, _ in render(
-                templates(), [{"role": "user", "content": question}], thinking=thinking))
-            text = evaluator.complete(model, hasher, prompt, 60, ctl, dtype)
-            lines.append(f"[chat thinking={thinking}] {question}|{text!r}")
-    return "\n".join(lines)
+            labels.append(f"[chat thinking={thinking}] {question}")
+            prompts.append("".join(t for t, _ in render(
+                templates(), [{"role": "user", "content": question}], thinking=thinking)))
+            temperatures.append(0.0)
+    texts = evaluator.complete(model, hasher, prompts, temperatures, 60, ctl, dtype)
+    return "\n".join(f"{a} | {b!r}" for a, b in zip(labels, texts, strict=True))
 
 
 def main() -> None:
@@ -171,7 +179,8 @@ def main() -> None:
     ctl = exact_control(model.config, args.profile == "exact+cache", args.device)
     result = {"profile": args.profile} | evaluator.all(model, hasher, ctl, torch.float32)
     print(json.dumps(result), flush=True)
-    if args.ablations:
+    if args.ablations:  # they concern the prose and the far facts
+        evaluator.items = {k: v for k, v in evaluator.items.items() if k in ("prose", "recall")}
         for name, setting in (("newest", {"newest": True}), ("no_engram", {"engram": False}),
                               ("window_only", {"memory": False})):
             changed = Control(**{**ctl.__dict__, **setting})

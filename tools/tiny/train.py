@@ -28,10 +28,10 @@ from model import Config, Control, EngramHash, Model, Shared, exact_control, ind
 from optimizer import Optimizer
 from torch import Tensor
 
-SPARSE_FROM = 0.33  # dense attention before, top-k after; the indexer learns all along
-QUANTIZE_FROM = 0.78  # weights and caches through their stored formats
-LONG_FROM = 0.76  # rows of 4,096 tokens instead of 512
-DECAY_FROM = 0.65
+SPARSE_FROM = 0.30  # dense attention before, top-k after; the indexer learns all along
+QUANTIZE_FROM = 0.80  # weights and caches through their stored formats
+LONG_FROM = 0.72  # rows of 4,096 tokens instead of 512
+DECAY_FROM = 0.60
 TASK_SHARE = 0.45  # of the rows
 TASK_WEIGHT = 2.0  # answers are few tokens among much prose
 PROBES = 64  # query positions a row whose indexer loss is computed
@@ -125,6 +125,8 @@ class Trainer:
         self.dtype = torch.bfloat16 if args.device == "cuda" else torch.float32
         self.config = Config.load(args.model / "config.json")
         self.model = Model(self.config, 8192).to(self.device)
+        for part in args.init:
+            self.model.load_state_dict(torch.load(part, weights_only=True), strict=False)
         self.optimizer = Optimizer(self.model, args.lr, args.adam_lr, 0.1)
         self.evaluator = Evaluator(args.model, self.device)
         self.hasher = EngramHash(self.config, self.evaluator.map).to(self.device)
@@ -168,6 +170,10 @@ class Trainer:
                  "step": self.step, "elapsed": self.elapsed, "long_steps": self.long_steps}
         torch.save(state, work / "state.tmp")
         (work / "state.tmp").rename(work / "state.pt")
+        masters = self.masters()  # in bf16 and in parts, as a small copy to carry away
+        names = sorted(masters)
+        for i in range(2):
+            torch.save({n: masters[n].bfloat16() for n in names[i::2]}, work / f"masters-{i}.pt")
         snapshot = Model(self.config, 16)
         snapshot.load_state_dict({k: v.cpu() for k, v in self.masters().items()}, strict=False)
         folder = work / "export"
@@ -193,7 +199,10 @@ class Trainer:
             self.one_step(self.long_batches(), 0, 0.0, update=False)
             self.write(event="long graph compiled", seconds=time.monotonic() - start)
             return
-        self.compare(batches["short"])
+        if args.check:
+            self.compare(batches["short"])
+        else:
+            self.one_step(batches["short"], 0, 0.0, update=False)
         self.write(event="compiled and checked", seconds=time.monotonic() - start)
         start = shown = saved = evaluated = time.monotonic()
         while self.elapsed < args.seconds:
@@ -253,8 +262,6 @@ class Trainer:
 
         A wrong kernel trains almost as well as a right one, so look before training.
         """
-        if not self.args.compile:
-            return
         seen: list[dict[str, Tensor]] = []
         for step in (self.compiled, losses):
             kept, self.compiled = self.compiled, step
@@ -312,6 +319,10 @@ def main() -> None:
     parser.add_argument("--save-every", type=float, default=180)
     parser.add_argument("--evaluate-every", type=float, default=120)
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--check", action=argparse.BooleanOptionalAction, default=True,
+                        help="compare the compiled step with the uncompiled one first")
+    parser.add_argument("--init", type=Path, nargs="*", default=[],
+                        help="start from these masters-N.pt instead of random weights")
     parser.add_argument("--compile-long-only", action="store_true")
     args = parser.parse_args()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
