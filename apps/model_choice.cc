@@ -53,6 +53,7 @@ std::vector<std::string> download_words(const LookupEnvironment& environment,
 // Runs a program with our stderr and no stdout of ours, which is for results. Its exit code.
 int run_program(const std::vector<std::string>& words) {
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;

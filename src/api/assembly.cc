@@ -201,6 +201,7 @@ std::unique_ptr<Assembly> assemble(const EngineOptions& options) {
   Tokenizer tokenizer =
       Tokenizer::load(tokenizer_path, checkpoint.config().tokenizer_compatibility);
 
+  // NOLINTNEXTLINE(modernize-make-unique): make_unique can't initialise an aggregate in C++20 here.
   auto assembly = std::unique_ptr<Assembly>(
       new Assembly{std::move(checkpoint), std::move(tokenizer), {}, {}, {}, {}, {}, {}, {}});
   const ModelConfig& config = assembly->checkpoint.config();

@@ -90,10 +90,10 @@ void collect_warnings(const ChatRequest& request, std::vector<std::string>& warn
     warnings.push_back(name + " was replaced by the official sampling policy");
   }
   for (const std::string& name : request.unknown_fields) {
-    warnings.push_back("unknown field " + name + " is ignored");
+    warnings.emplace_back("unknown field " + name + " is ignored");
   }
   if (request.constraint.kind == OutputConstraint::Kind::kToolCallRequired) {
-    warnings.push_back("tool_choice opens a call but doesn't constrain it in this version");
+    warnings.emplace_back("tool_choice opens a call but doesn't constrain it in this version");
   }
 }
 

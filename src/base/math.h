@@ -8,7 +8,7 @@
 namespace deepinfer {
 
 // The project's own elementary functions: results must not depend on the C library or on the
-// instruction set (docs/numerics.md, rule 13). `std::fma` and `std::sqrt` are correctly rounded.
+// instruction set (docs/numerics.md, rule 14). `std::fma` and `std::sqrt` are correctly rounded.
 
 /// Constants of the float32 exponential, shared with the vector form in ops/cpu.
 struct ExpConstants {

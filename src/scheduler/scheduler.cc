@@ -263,6 +263,7 @@ Scheduler::View Scheduler::view(SeqId id) const {
 
 std::vector<SeqId> Scheduler::sequences() const {
   std::vector<SeqId> ids;
+  ids.reserve(sequences_.size());
   for (const auto& [id, sequence] : sequences_) ids.push_back(id);
   return ids;
 }

@@ -290,7 +290,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& directory,
   return from_json(json, file.string(), compatibility, config_json);
 }
 
-Tokenizer Tokenizer::from_json(std::string_view json, std::string origin,
+Tokenizer Tokenizer::from_json(std::string_view json, const std::string& origin,
                                TokenizerCompatibility compatibility, std::string_view config_json) {
   const TokenizerDefinition definition = parse_tokenizer_file(json, origin);
   const TokenizerConfig config = config_json.empty()

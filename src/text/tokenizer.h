@@ -40,7 +40,7 @@ class Tokenizer {
   /// The same from the text of a tokenizer.json (and of a tokenizer_config.json, if not empty).
   /// `origin` names the source in messages.
   static Tokenizer from_json(
-      std::string_view json, std::string origin,
+      std::string_view json, const std::string& origin,
       TokenizerCompatibility compatibility = TokenizerCompatibility::kRelease,
       std::string_view config_json = {});
 

@@ -315,7 +315,7 @@ class FileParser {
       const auto place = [&] { return (model_place / "merges")[index]; };
       const Json& entry = merges[index];
       if (entry.is_string()) {
-        const std::string& text = entry.get_ref<const std::string&>();
+        const auto& text = entry.get_ref<const std::string&>();
         const std::size_t blank = text.find(' ');
         if (blank == std::string::npos || text.find(' ', blank + 1) != std::string::npos) {
           place().fail(in_quotes(text) + " is not two tokens with a blank between them");

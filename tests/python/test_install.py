@@ -47,6 +47,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
             REPOSITORY,
         ],
         folder,
+        # The names that the build tree's compilers have: ccache then knows most objects already.
+        CC="/usr/bin/cc",
+        CXX="/usr/bin/c++",
         CMAKE_BUILD_PARALLEL_LEVEL=os.environ.get("DEEPINFER_BUILD_JOBS", str(os.cpu_count())),
     )
     return folder

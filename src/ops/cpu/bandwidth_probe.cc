@@ -9,7 +9,7 @@
 namespace deepinfer {
 namespace {
 
-/// Eight times the largest last-level cache of common machines' share (32 MiB).
+/// Far larger than a last-level cache (32 MiB on many machines).
 constexpr std::int64_t kProbeBytes = std::int64_t{256} << 20;
 constexpr int kRounds = 9;
 

@@ -17,8 +17,9 @@ namespace deepinfer::cpu::HWY_NAMESPACE {
 /// Sums that fit the registers beside the decoder's temporaries: 32 registers hold 16 sums of one
 /// register, 16 registers hold 4 sums of two.
 constexpr int kSums = kParts == 1 ? 16 : 4;
-/// More tokens take another pass over a block of rows that is still in the L2 cache: with AVX-512,
-/// FP8 and 8 tokens 2 x 1.6 ns for 16 weights against 4.0 ns in one pass of two rows.
+/// More tokens take another pass over a block of rows that is still in the L2 cache. One pass of 8
+/// tokens over two rows was no faster for FP8 and slower for FP4 (0.13 against 0.17 of the read
+/// bandwidth on one Zen 4 thread).
 constexpr int kMaxTokens = 4;
 
 constexpr int rows_for(int tokens) { return tokens * 4 <= kSums ? 4 : tokens * 2 <= kSums ? 2 : 1; }
@@ -60,9 +61,9 @@ HWY_NOINLINE void plain_rows(const MatmulJob& job, std::int64_t row, std::int64_
 }
 
 /// Asks for the strip after this one while this one is computed: rows are short (5 KiB) and the
-/// hardware's streams start anew with each. Measured on one Zen 4 thread as share of its read
-/// bandwidth: FP8 0.43 -> 0.60, BF16 0.79 -> 0.95. A strip of FP4 rows (10 KiB) may go to the L1
-/// cache (0.45 -> 0.50); larger ones would evict the tokens there, BF16 falls back to 0.66.
+/// hardware's streams start anew with each. Measured on one Zen 4 thread as a share of its read
+/// bandwidth, without and with: FP8 0.50, 0.60; FP4 0.38, 0.45; BF16 0.79, 0.97. FP4 strips
+/// (10 KiB) may go to the L1 cache; larger ones would evict the tokens, BF16 falls back to 0.66.
 template <typename Row, int kRows>
 HWY_INLINE void prefetch_group(const std::byte* from) {
   constexpr int kLocality = Row::kGroupBytes <= 16 ? 3 : 2;
