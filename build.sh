@@ -180,9 +180,7 @@ fuzz() {
   check_accelerator
   ensure_debian "${BUILD_PACKAGES[@]}" "${FUZZ_PACKAGES[@]}"
   step "Configuring and building build/fuzz"
-  # fuzzer-no-link gives the libraries coverage counters; only the targets link libFuzzer's main.
-  cmake --preset fuzz -DDEEPINFER_BUILD_TESTS=ON \
-    "-DDEEPINFER_SANITIZE=address,undefined,fuzzer-no-link" >&2
+  cmake --preset fuzz >&2
   cmake --build --preset fuzz -j "$JOBS" --target deepinfer_fuzzers >&2
   shopt -s nullglob
   local targets=(build/fuzz/tests/fuzz/*_fuzz)

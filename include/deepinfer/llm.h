@@ -50,7 +50,7 @@ struct CallOptions {
   std::function<void(const Progress&)> on_progress;  ///< after every step
   /// Asked before every step: true aborts what is unfinished (reason `abort`, tokens so far kept).
   std::function<bool()> cancelled;
-  /// BOS before text prompts; empty: the tokenizer's policy. Never doubled.
+  /// BOS before text prompts; empty: where the tokenizer has one. Never doubled.
   std::optional<bool> add_bos;
   /// Throw for a bad request before anything runs, instead of a failed result.
   bool strict = false;
@@ -134,7 +134,7 @@ class LLM {
                                  const CallOptions& call = {});
 
   /// Text to ids as generate() does it; `special`: spellings of special tokens become their ids;
-  /// `add_bos`: empty for the tokenizer's policy.
+  /// `add_bos`: empty where the tokenizer has a BOS.
   std::vector<std::int32_t> encode(std::string_view text, std::optional<bool> add_bos = {},
                                    bool special = true) const;
   std::string decode(const std::vector<std::int32_t>& ids, bool skip_special = false) const;

@@ -46,7 +46,7 @@ std::vector<TokenId> LLM::Impl::encode_prompt(const Prompt& prompt,
   if (const auto* ids = prompt.ids()) return *ids;
   EncodeOptions options;
   options.parse_special = true;
-  options.add_bos = add_bos.value_or(tokenizer().adds_bos() && tokenizer().bos_id().has_value());
+  options.add_bos = add_bos.value_or(tokenizer().bos_id().has_value());
   return tokenizer().encode(*prompt.text(), options);
 }
 
@@ -221,7 +221,7 @@ std::vector<std::int32_t> LLM::encode(std::string_view text, std::optional<bool>
   const Tokenizer& tokenizer = impl_->tokenizer();
   EncodeOptions options;
   options.parse_special = special;
-  options.add_bos = add_bos.value_or(tokenizer.adds_bos() && tokenizer.bos_id().has_value());
+  options.add_bos = add_bos.value_or(tokenizer.bos_id().has_value());
   return tokenizer.encode(text, options);
 }
 

@@ -185,19 +185,22 @@ TEST(Llm, CallsFromSeveralThreadsAreQueued) {
   for (const auto& slot : tokens) EXPECT_EQ(slot, expected);
 }
 
-TEST(Llm, TextGetsOneBosByTheTokenizersPolicy) {
+TEST(Llm, TextGetsOneBosUnlessTheCallSaysOtherwise) {
   ASSERT_TRUE(shared().info().bos_token_id.has_value());
   const std::int32_t bos = *shared().info().bos_token_id;
   const std::string spelling = shared().decode({bos});
   const auto with = shared().encode("text", true);
   EXPECT_EQ(with.front(), bos);
+  EXPECT_EQ(shared().encode("text"), with);
+  EXPECT_EQ(shared().generate({"text"}, {greedy(2)})[0].prompt_len, static_cast<int>(with.size()));
   EXPECT_EQ(shared().encode(spelling + "text", true), with);  // not doubled
   const auto without = shared().encode("text", false);
   EXPECT_NE(without.front(), bos);
   CallOptions call;
-  call.add_bos = true;
+  call.add_bos = false;
   EXPECT_EQ(shared().generate({"text"}, {greedy(2)}, call)[0].prompt_len,
-            static_cast<int>(with.size()));
+            static_cast<int>(without.size()));
+  call.add_bos = true;
   EXPECT_EQ(shared().generate({without}, {greedy(2)}, call)[0].prompt_len,
             static_cast<int>(without.size()));  // ids are used as they are
 }

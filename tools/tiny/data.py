@@ -48,8 +48,8 @@ def tokenizer() -> Tokenizer:
 
 def prose() -> list[dict[str, Any]]:
     plain = TRAIN / "prose.jsonl"
-    text = plain.read_text() if plain.exists() else lzma.open(
-        TRAIN / "prose.jsonl.xz", "rt").read()
+    text = plain.read_text() if plain.exists() else lzma.decompress(
+        (TRAIN / "prose.jsonl.xz").read_bytes()).decode()
     return [json.loads(line) for line in text.splitlines()]
 
 

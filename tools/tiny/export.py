@@ -150,7 +150,7 @@ def export(model: Model, folder: Path) -> int:
     out = {k: v.cpu() for k, v in out.items()}
     size = write_safetensors(folder / "model.safetensors", out)
     index = {"metadata": {"total_size": size},
-             "weight_map": {name: "model.safetensors" for name in sorted(out)}}
+             "weight_map": dict.fromkeys(sorted(out), "model.safetensors")}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=0) + "\n")
     return size
 
@@ -162,7 +162,8 @@ def main() -> None:
     if state != "-":
         tensors = torch.load(state, map_location="cpu", weights_only=True)
         missing = model.load_state_dict(tensors, strict=False)
-        assert not missing.missing_keys and not missing.unexpected_keys, missing
+        assert not missing.missing_keys, missing
+        assert not missing.unexpected_keys, missing
     print(export(model, folder), "bytes of tensors")
 
 

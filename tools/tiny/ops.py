@@ -4,6 +4,9 @@ On a GPU each is one Triton kernel; on a CPU each is plain PyTorch, which is als
 Both are opaque to torch.compile, which keeps the compiled graph small.
 """
 
+# Triton kernels and PyTorch hooks take no types, and compile-time constants are capitals.
+# ruff: noqa: ANN001, ANN202, N803
+
 from __future__ import annotations
 
 import torch

@@ -7,6 +7,7 @@ evaluation, so no evaluation item is ever trained on.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import random
 from collections.abc import Callable
@@ -342,7 +343,7 @@ class Generator:
                         "Tell me the code of the {}."))
         thinking = self.thinks()
         messages = self.user(" ".join(sentences) + "\n\n" + ask.format(asked[0]))
-        for before, thing in zip(asked, asked[1:], strict=False):
+        for before, thing in itertools.pairwise(asked):
             messages.append({"role": "assistant", "content": facts[before]})
             messages += self.user(ask.format(thing))
         last = asked[-1]

@@ -126,7 +126,7 @@ class Trainer:
         self.config = Config.load(args.model / "config.json")
         self.model = Model(self.config, 8192).to(self.device)
         for part in args.init:
-            self.model.load_state_dict(torch.load(part, weights_only=True), strict=False)
+            self.model.load_state_dict(torch.load(part, map_location="cpu", weights_only=True), strict=False)
         self.optimizer = Optimizer(self.model, args.lr, args.adam_lr, 0.1)
         self.evaluator = Evaluator(args.model, self.device)
         self.hasher = EngramHash(self.config, self.evaluator.map).to(self.device)
@@ -173,7 +173,7 @@ class Trainer:
         masters = self.masters()  # in bf16 and in parts, as a small copy to carry away
         names = sorted(masters)
         for i in range(2):
-            torch.save({n: masters[n].bfloat16() for n in names[i::2]}, work / f"masters-{i}.pt")
+            torch.save({n: masters[n].bfloat16().cpu() for n in names[i::2]}, work / f"masters-{i}.pt")
         snapshot = Model(self.config, 16)
         snapshot.load_state_dict({k: v.cpu() for k, v in self.masters().items()}, strict=False)
         folder = work / "export"
