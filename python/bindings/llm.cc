@@ -254,6 +254,8 @@ void bind_engine(nb::module_& module) {
       .def(
           "__init__",
           [](Engine* self, const EngineOptions& options) {
+            // The object is Python's: taken while the lock is held.
+            // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
             const EngineOptions copy = options;
             const nb::gil_scoped_release release;
             new (self) Engine(copy);

@@ -30,7 +30,7 @@ class Source:
     cap: int = 4_000_000  # characters: no single manual may dominate
 
 
-# The licences are those of each package's copyright file. Manuals under the GNU Free
+# The main licence of each package's copyright file. Manuals under the GNU Free
 # Documentation License are left out on purpose.
 SOURCES = (
     Source("manpages", "GPL-2+, BSD and permissive man-pages licences", r"/man/man\d/"),
@@ -44,13 +44,13 @@ SOURCES = (
     Source("postgresql-doc-15", "PostgreSQL", r"/html/", 6_000_000),
     Source("perl-doc", "Artistic or GPL-1+", r"\.pod$", 6_000_000),
     Source("debian-policy", "GPL-2+", r"\.html"),
-    Source("developers-reference", "GPL-2+", r"\.html"),
+    Source("developers-reference", "GPL-2", r"\.html"),
     Source("debian-faq", "GPL-2+", r"\.html|\.en\.html"),
     Source("debian-kernel-handbook", "GPL-2+", r"\.html"),
-    Source("harden-doc", "GPL-2+", r"en.*\.html"),
+    Source("harden-doc", "GPL-2", r"en.*\.html"),
     Source("aptitude-doc-en", "GPL-2+", r"\.html"),
     Source("maint-guide", "GPL-2+", r"\.en\.html|\.html"),
-    Source("installation-guide-amd64", "GPL-2+", r"/en/"),
+    Source("installation-guide-amd64", "GPL-2", r"/en/"),
     Source("sqlite3-doc", "public domain", r"\.html", 6_000_000),
     Source("apache2-doc", "Apache-2.0", r"\.html\.en|/en/.*\.html|\.en\.html", 6_000_000),
     Source("python-django-doc", "BSD-3-Clause", r"\.html", 6_000_000),
@@ -68,11 +68,11 @@ SOURCES = (
     Source("postfix-doc", "EPL-2.0 or IPL-1.0", r"\.html"),
     Source("exim4-doc-html", "GPL-2+", r"\.html"),
     Source("dbus-1-doc", "AFL-2.1 or GPL-2+", r"\.html"),
-    Source("kicad-doc-en", "GPL-3+ / CC-BY-3.0+", r"\.html"),
+    Source("kicad-doc-en", "GPL-2+ and GPL-3+", r"\.html"),
     Source("libreoffice-help-en-us", "MPL-2.0", r"/en-US/.*\.html", 5_000_000),
     Source("vim-doc", "Vim", r"\.html"),
     Source("zsh-doc", "MIT-like Zsh", r"\.html"),
-    Source("r-doc-html", "GPL-2+", r"\.html"),
+    Source("r-doc-html", "GPL-2", r"\.html"),
     Source("subversion", "Apache-2.0", r"\.html|/man/man\d/"),
     Source("git-man", "GPL-2", r"/man/man1/", 1_000_000),
 )

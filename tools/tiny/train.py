@@ -126,7 +126,8 @@ class Trainer:
         self.config = Config.load(args.model / "config.json")
         self.model = Model(self.config, 8192).to(self.device)
         for part in args.init:
-            self.model.load_state_dict(torch.load(part, map_location="cpu", weights_only=True), strict=False)
+            weights = torch.load(part, map_location="cpu", weights_only=True)
+            self.model.load_state_dict(weights, strict=False)
         self.optimizer = Optimizer(self.model, args.lr, args.adam_lr, 0.1)
         self.evaluator = Evaluator(args.model, self.device)
         self.hasher = EngramHash(self.config, self.evaluator.map).to(self.device)
@@ -173,9 +174,10 @@ class Trainer:
         masters = self.masters()  # in bf16 and in parts, as a small copy to carry away
         names = sorted(masters)
         for i in range(2):
-            torch.save({n: masters[n].bfloat16().cpu() for n in names[i::2]}, work / f"masters-{i}.pt")
+            part = {n: masters[n].bfloat16().cpu() for n in names[i::2]}
+            torch.save(part, work / f"masters-{i}.pt")
         snapshot = Model(self.config, 16)
-        snapshot.load_state_dict({k: v.cpu() for k, v in self.masters().items()}, strict=False)
+        snapshot.load_state_dict({k: v.cpu() for k, v in masters.items()}, strict=False)
         folder = work / "export"
         folder.mkdir(exist_ok=True)
         (folder / "config.json").write_text((self.args.model / "config.json").read_text())

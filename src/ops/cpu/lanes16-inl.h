@@ -48,7 +48,7 @@ struct Lanes16 {
 
 HWY_INLINE Lanes16 zero16() {
   Lanes16 out;
-  for (std::size_t p = 0; p < kParts; ++p) out.part[p] = hn::Zero(FloatTag());
+  for (FloatVec& part : out.part) part = hn::Zero(FloatTag());
   return out;
 }
 
