@@ -32,9 +32,15 @@ def render_calls(calls: list[dict[str, Any]]) -> str:
     return f"\n\n<{DSML} calls>\n{body}\n</{DSML} calls>"
 
 
-def render(templates: dict[str, str], messages: list[dict[str, Any]], *, thinking: bool,
-           tools: list[dict[str, Any]] | None = None, schema: dict[str, Any] | None = None,
-           effort: str = "high") -> list[Segment]:
+def render(
+    templates: dict[str, str],
+    messages: list[dict[str, Any]],
+    *,
+    thinking: bool,
+    tools: list[dict[str, Any]] | None = None,
+    schema: dict[str, Any] | None = None,
+    effort: str = "high",
+) -> list[Segment]:
     """Segments of the conversation; the last one opens the assistant turn to be written.
 
     An assistant message may carry `reasoning` and `calls`. With tools all reasoning is kept;
@@ -54,13 +60,22 @@ def render(templates: dict[str, str], messages: list[dict[str, Any]], *, thinkin
         opening += rest.pop(0)["content"]
         if tools:
             functions = [t.get("function", t) for t in tools]
-            lines = (json.dumps({"name": f["name"], "description": f.get("description") or "",
-                                 "parameters": f.get("parameters")},
-                                ensure_ascii=False) for f in functions)
+            lines = (
+                json.dumps(
+                    {
+                        "name": f["name"],
+                        "description": f.get("description") or "",
+                        "parameters": f.get("parameters"),
+                    },
+                    ensure_ascii=False,
+                )
+                for f in functions
+            )
             opening += "\n\n" + templates["tools"].replace("{schemas}", "\n".join(lines))
         if schema:
             opening += "\n\n" + templates["response_format"].replace(
-                "{schema}", json.dumps(schema, ensure_ascii=False))
+                "{schema}", json.dumps(schema, ensure_ascii=False)
+            )
     out.append((head + opening, False))
     blocks: list[str] = []  # of the user turn being collected
 

@@ -1,6 +1,6 @@
 """Compares the PyTorch model with the golden outputs of the tiny random checkpoint.
 
-    python check_golden.py ../../tests/golden
+python check_golden.py ../../tests/golden
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> int:
                 logits = model.logits(hidden)[0]
             assert torch.equal(rows[0], want["hash_ids"])
             target = want["logits"] if "logits" in want else want["logits_last8"]
-            difference = (logits[-len(target):] - target).abs()
+            difference = (logits[-len(target) :] - target).abs()
             loose = profile == "exact-cache" and length == 300
             ok = bool((difference <= 2e-4 + 1e-4 * target.abs()).all()) or loose
             agree = (logits.argmax(-1) == want["argmax"]).float().mean().item()
@@ -49,8 +49,10 @@ def main() -> int:
                     ok &= same or loose
             for name in [n for n in want if n.endswith("route_idx")]:
                 ok &= torch.equal(shared.trace[name][0], want[name].long()) or loose
-            print(f"{profile} {length}: max difference {difference.max():.2e}, argmax {agree:.4f}, "
-                  f"{'ok' if ok else 'FAILED'}")
+            print(
+                f"{profile} {length}: max difference {difference.max():.2e}, argmax {agree:.4f}, "
+                f"{'ok' if ok else 'FAILED'}"
+            )
             failures += not ok
     return 1 if failures else 0
 

@@ -1,6 +1,6 @@
 """config.json of the bundled checkpoint (model.md 3 and 15).
 
-    python config.py TINY_DIR      writes TINY_DIR/config.json for TINY_DIR/tokenizer.json
+python config.py TINY_DIR      writes TINY_DIR/config.json for TINY_DIR/tokenizer.json
 """
 
 from __future__ import annotations
@@ -37,8 +37,13 @@ def build(tokenizer: Tokenizer) -> dict[str, Any]:
         "max_position_embeddings": 8192,
         "rope_theta": 10000.0,
         "compress_rope_theta": 160000.0,
-        "rope_scaling": {"rope_type": "yarn", "factor": 4, "beta_fast": 32, "beta_slow": 1,
-                         "original_max_position_embeddings": 2048},
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 4,
+            "beta_fast": 32,
+            "beta_slow": 1,
+            "original_max_position_embeddings": 2048,
+        },
         "sliding_window": 64,
         # 0 window; 1 window + Engram; 2 C2 source; 3 reuse of 2; 4 second C2 source + Engram;
         # 5 C1 source, publishes candidate blocks; 6 reindex inside them; 7 reuse of 6.
@@ -92,15 +97,27 @@ def build(tokenizer: Tokenizer) -> dict[str, Any]:
         "image_token_id": tokenizer.token_to_id(IMAGE_TOKEN),
         "tie_word_embeddings": False,
         "tokenizer_compatibility": "native",
-        "quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic",
-                                "weight_block_size": [32, 32], "scale_fmt": "ue8m0",
-                                "expert_dtype": "fp4"},
+        "quantization_config": {
+            "quant_method": "fp8",
+            "activation_scheme": "dynamic",
+            "weight_block_size": [32, 32],
+            "scale_fmt": "ue8m0",
+            "expert_dtype": "fp4",
+        },
         "text_config": text,
-        "vision_config": {"model_type": "deepseek_v41_vision", "hidden_size": 32,
-                          "intermediate_size": 64, "num_hidden_layers": 2,
-                          "num_attention_heads": 2, "patch_size": 14, "downsample_ratio": 3,
-                          "rope_theta": 10000.0, "max_image_tokens": 64, "min_pixels": 7056,
-                          "max_wh_ratio": None},
+        "vision_config": {
+            "model_type": "deepseek_v41_vision",
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "patch_size": 14,
+            "downsample_ratio": 3,
+            "rope_theta": 10000.0,
+            "max_image_tokens": 64,
+            "min_pixels": 7056,
+            "max_wh_ratio": None,
+        },
     }
 
 

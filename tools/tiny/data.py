@@ -48,14 +48,22 @@ def tokenizer() -> Tokenizer:
 
 def prose() -> list[dict[str, Any]]:
     plain = TRAIN / "prose.jsonl"
-    text = plain.read_text() if plain.exists() else lzma.decompress(
-        (TRAIN / "prose.jsonl.xz").read_bytes()).decode()
+    text = (
+        plain.read_text()
+        if plain.exists()
+        else lzma.decompress((TRAIN / "prose.jsonl.xz").read_bytes()).decode()
+    )
     return [json.loads(line) for line in text.splitlines()]
 
 
 def paragraphs(documents: list[dict[str, Any]], held_out: bool) -> list[str]:
-    return [p for d in documents if d["held_out"] == held_out
-            for p in d["text"].split("\n\n") if not p.startswith("#") and p.isascii()]
+    return [
+        p
+        for d in documents
+        if d["held_out"] == held_out
+        for p in d["text"].split("\n\n")
+        if not p.startswith("#") and p.isascii()
+    ]
 
 
 def knowledge(documents: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -63,8 +71,10 @@ def knowledge(documents: list[dict[str, Any]]) -> list[tuple[str, str]]:
     out = [(t, a) for t, a in json.loads((TRAIN / "knowledge.json").read_text())]
     for d in documents:
         if not d["held_out"]:
-            out += [(m[1], m[2]) for m in re.finditer(
-                r"^# ([^\n]{4,50})\n\n([^\n]{100,400})$", d["text"], re.M)]
+            out += [
+                (m[1], m[2])
+                for m in re.finditer(r"^# ([^\n]{4,50})\n\n([^\n]{100,400})$", d["text"], re.M)
+            ]
     return out
 
 
@@ -78,8 +88,14 @@ def with_answer(item: Item) -> list[Item]:
 
 
 def segments(item: Item, fixed: dict[str, str], effort: str = "high") -> list[Segment]:
-    return render(fixed, with_answer(item), thinking=item["thinking"], tools=item.get("tools"),
-                  schema=item.get("schema"), effort=effort)
+    return render(
+        fixed,
+        with_answer(item),
+        thinking=item["thinking"],
+        tools=item.get("tools"),
+        schema=item.get("schema"),
+        effort=effort,
+    )
 
 
 def encode(parts: list[Segment], tok: Tokenizer) -> tuple[list[int], list[int]]:
@@ -175,8 +191,9 @@ def write_tokens(work: Path) -> None:
     order = list(range(len(documents)))
     random.Random(SEED).shuffle(order)
     for name, held_out in (("held_out", True), ("train", False)):
-        texts = [BOS + documents[i]["text"] + EOS for i in order
-                 if documents[i]["held_out"] == held_out]
+        texts = [
+            BOS + documents[i]["text"] + EOS for i in order if documents[i]["held_out"] == held_out
+        ]
         ids = [i for e in tok.encode_batch(texts, add_special_tokens=False) for i in e.ids]
         np.save(work / f"{name}.npy", np.array(ids, np.uint16))
         print(f"{name}: {len(texts)} documents, {len(ids)} tokens", flush=True)
@@ -213,8 +230,11 @@ def evaluation_items() -> dict[str, list[Item]]:
     collect("system", generator.system, False)
     collect("tool", generator.tool, False)
     collect("tool_thinking", generator.tool, True)
-    collect("recall", lambda: generator.recall(
-        int(200 * 50 ** r.random()), near_end=r.random() < 0.6), False)
+    collect(
+        "recall",
+        lambda: generator.recall(int(200 * 50 ** r.random()), near_end=r.random() < 0.6),
+        False,
+    )
     return out
 
 
@@ -241,9 +261,12 @@ def write_evaluation(out: Path) -> None:
                 record: Item = {"task": name, "messages": item["messages"]}
                 if "tools" in item:
                     record["tools"] = item["tools"]
-                record |= {"thinking": item["thinking"],
-                           "max_tokens": 16 * math.ceil((size + 17) / 16),
-                           "expected": item["expected"], "check": item["check"]}
+                record |= {
+                    "thinking": item["thinking"],
+                    "max_tokens": 16 * math.ceil((size + 17) / 16),
+                    "expected": item["expected"],
+                    "check": item["check"],
+                }
                 if name == "recall":
                     record["distance"] = distance(item, fixed, tok)
                 record["reference"] = target
@@ -256,8 +279,12 @@ def write_evaluation(out: Path) -> None:
             if size < 160_000:
                 text = d["text"][:4000]
                 size += len(text)
-                sink.write(json.dumps({"task": "prose", "text": text, "source": d["source"]},
-                                      ensure_ascii=False) + "\n")
+                sink.write(
+                    json.dumps(
+                        {"task": "prose", "text": text, "source": d["source"]}, ensure_ascii=False
+                    )
+                    + "\n"
+                )
 
 
 def read_knowledge(root: Path, out: Path) -> None:
@@ -274,8 +301,11 @@ def read_knowledge(root: Path, out: Path) -> None:
             line = re.sub(r"\\f[A-Z]|\\&|\"", "", m[1]).replace("\\-", "-")
             names, _, description = line.partition(" - ")
             name = names.split(",")[0].strip()
-            if description.isascii() and 8 < len(description) < 120 and re.fullmatch(
-                    r"[\w.-]{2,30}", name):
+            if (
+                description.isascii()
+                and 8 < len(description) < 120
+                and re.fullmatch(r"[\w.-]{2,30}", name)
+            ):
                 description = description.strip().rstrip(".")
                 found[name] = f"{name}: {description}."
     out.write_text(json.dumps(sorted(found.items())))

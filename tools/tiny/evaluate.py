@@ -39,8 +39,12 @@ class Evaluator:
             records = [json.loads(line) for line in path.read_text().splitlines()]
             if path.stem != "prose":
                 for r in records:
-                    prompt = "".join(t for t, _ in render(
-                        fixed, r["messages"], thinking=r["thinking"], tools=r.get("tools")))
+                    prompt = "".join(
+                        t
+                        for t, _ in render(
+                            fixed, r["messages"], thinking=r["thinking"], tools=r.get("tools")
+                        )
+                    )
                     r["prompt_ids"] = self.encode(prompt)
                     r["answer_ids"] = self.encode(r["reference"] + EOS)
             self.items[path.stem] = records
@@ -49,8 +53,14 @@ class Evaluator:
     def encode(self, text: str) -> list[int]:
         return self.tok.encode(text, add_special_tokens=False).ids
 
-    def forward(self, model: Model, hasher: EngramHash, rows: list[list[int]], ctl: Control,
-                dtype: torch.dtype) -> Tensor:
+    def forward(
+        self,
+        model: Model,
+        hasher: EngramHash,
+        rows: list[list[int]],
+        ctl: Control,
+        dtype: torch.dtype,
+    ) -> Tensor:
         """Hidden states of right-padded rows; padding is after the text, so it changes nothing."""
         width = max(map(len, rows))
         ids = torch.full((len(rows), width), 2)
@@ -60,8 +70,9 @@ class Evaluator:
         return model(ids, hasher(ids), ctl, dtype)[0]
 
     @torch.no_grad()
-    def prose_loss(self, model: Model, hasher: EngramHash, ctl: Control,
-                   dtype: torch.dtype) -> tuple[float, int]:
+    def prose_loss(
+        self, model: Model, hasher: EngramHash, ctl: Control, dtype: torch.dtype
+    ) -> tuple[float, int]:
         """Mean loss of tokens 1..511 of each held-out document, after BOS; and their number."""
         rows = [self.encode(BOS + r["text"])[:PROSE_TOKENS] for r in self.items["prose"]]
         rows = rows[: self.limit]
@@ -77,8 +88,9 @@ class Evaluator:
         return total / count, count
 
     @torch.no_grad()
-    def solved(self, model: Model, hasher: EngramHash, task: str, ctl: Control,
-               dtype: torch.dtype) -> list[tuple[dict[str, Any], bool]]:
+    def solved(
+        self, model: Model, hasher: EngramHash, task: str, ctl: Control, dtype: torch.dtype
+    ) -> list[tuple[dict[str, Any], bool]]:
         records = sorted(self.items[task][: self.limit], key=lambda r: len(r["prompt_ids"]))
         out = []
         at = 0
@@ -86,16 +98,18 @@ class Evaluator:
             batch = max(1, min(50, 30_000 // (len(records[at]["prompt_ids"]) * 3 // 2 + 64)))
             part = records[at : at + batch]
             at += batch
-            hidden = self.forward(model, hasher,
-                                  [r["prompt_ids"] + r["answer_ids"] for r in part], ctl, dtype)
+            hidden = self.forward(
+                model, hasher, [r["prompt_ids"] + r["answer_ids"] for r in part], ctl, dtype
+            )
             for h, r in zip(hidden, part, strict=True):
                 first, n = len(r["prompt_ids"]) - 1, len(r["answer_ids"])
                 guess = model.logits(h[first : first + n]).argmax(-1).tolist()
                 out.append((r, guess == r["answer_ids"]))
         return out
 
-    def all(self, model: Model, hasher: EngramHash, ctl: Control,
-            dtype: torch.dtype) -> dict[str, Any]:
+    def all(
+        self, model: Model, hasher: EngramHash, ctl: Control, dtype: torch.dtype
+    ) -> dict[str, Any]:
         result: dict[str, Any] = {"prose": self.prose_loss(model, hasher, ctl, dtype)[0]}
         for task in self.items:
             if task == "prose":
@@ -110,9 +124,17 @@ class Evaluator:
         return result
 
     @torch.no_grad()
-    def complete(self, model: Model, hasher: EngramHash, prompts: list[str],
-                 temperatures: list[float], count: int, ctl: Control, dtype: torch.dtype,
-                 seed: int = 0) -> list[str]:
+    def complete(
+        self,
+        model: Model,
+        hasher: EngramHash,
+        prompts: list[str],
+        temperatures: list[float],
+        count: int,
+        ctl: Control,
+        dtype: torch.dtype,
+        seed: int = 0,
+    ) -> list[str]:
         """Continuations of all prompts at once; the whole text is computed again every step."""
         rows = [self.encode(p) for p in prompts]
         starts = [len(r) for r in rows]
@@ -124,26 +146,45 @@ class Evaluator:
             logits = model.logits(hidden[torch.arange(len(rows)), last]).cpu()
             for i in sorted(open_rows):
                 t = temperatures[i]
-                choice = int(torch.multinomial((logits[i] / t).softmax(-1), 1,
-                                               generator=generator)) if t else int(
-                    logits[i].argmax())
+                choice = (
+                    int(torch.multinomial((logits[i] / t).softmax(-1), 1, generator=generator))
+                    if t
+                    else int(logits[i].argmax())
+                )
                 if choice == 1:
                     open_rows.discard(i)
                 else:
                     rows[i].append(choice)
-        return [self.tok.decode(r[n:], skip_special_tokens=False)
-                for r, n in zip(rows, starts, strict=True)]
+        return [
+            self.tok.decode(r[n:], skip_special_tokens=False)
+            for r, n in zip(rows, starts, strict=True)
+        ]
 
 
-PROMPTS = ("The kernel", "To install a package,", "This function returns", "A database index is",
-           "If the file does not exist,", "The following options are available:",
-           "Python is a programming language that", "When a process receives a signal,")
-QUESTIONS = ("Hello!", "Who are you?", "What is 27 + 58?", "Sort these numbers: 42, 7, 19, 88",
-             "What is fopen?", "Tell me about shared memory.", "Repeat: green table 512 rice")
+PROMPTS = (
+    "The kernel",
+    "To install a package,",
+    "This function returns",
+    "A database index is",
+    "If the file does not exist,",
+    "The following options are available:",
+    "Python is a programming language that",
+    "When a process receives a signal,",
+)
+QUESTIONS = (
+    "Hello!",
+    "Who are you?",
+    "What is 27 + 58?",
+    "Sort these numbers: 42, 7, 19, 88",
+    "What is fopen?",
+    "Tell me about shared memory.",
+    "Repeat: green table 512 rice",
+)
 
 
-def samples(evaluator: Evaluator, model: Model, hasher: EngramHash, ctl: Control,
-            dtype: torch.dtype) -> str:
+def samples(
+    evaluator: Evaluator, model: Model, hasher: EngramHash, ctl: Control, dtype: torch.dtype
+) -> str:
     labels, prompts, temperatures = [], [], []
     for prompt in PROMPTS:
         for t in (0.0, 0.7):
@@ -153,8 +194,14 @@ def samples(evaluator: Evaluator, model: Model, hasher: EngramHash, ctl: Control
     for question in QUESTIONS:
         for thinking in (False, True):
             labels.append(f"[chat thinking={thinking}] {question}")
-            prompts.append("".join(t for t, _ in render(
-                templates(), [{"role": "user", "content": question}], thinking=thinking)))
+            prompts.append(
+                "".join(
+                    t
+                    for t, _ in render(
+                        templates(), [{"role": "user", "content": question}], thinking=thinking
+                    )
+                )
+            )
             temperatures.append(0.0)
     texts = evaluator.complete(model, hasher, prompts, temperatures, 60, ctl, dtype)
     return "\n".join(f"{a} | {b!r}" for a, b in zip(labels, texts, strict=True))
@@ -172,8 +219,9 @@ def main() -> None:
     args = parser.parse_args()
     evaluator = Evaluator(args.folder, args.device, args.limit)
     if args.tasks is not None:
-        evaluator.items = {k: v for k, v in evaluator.items.items()
-                           if k in args.tasks or k == "prose"}
+        evaluator.items = {
+            k: v for k, v in evaluator.items.items() if k in args.tasks or k == "prose"
+        }
     model = load_checkpoint(args.folder, 8192).to(args.device)
     hasher = EngramHash(model.config, np.asarray(evaluator.map)).to(args.device)
     ctl = exact_control(model.config, args.profile == "exact+cache", args.device)
@@ -181,11 +229,18 @@ def main() -> None:
     print(json.dumps(result), flush=True)
     if args.ablations:  # they concern the prose and the far facts
         evaluator.items = {k: v for k, v in evaluator.items.items() if k in ("prose", "recall")}
-        for name, setting in (("newest", {"newest": True}), ("no_engram", {"engram": False}),
-                              ("window_only", {"memory": False})):
+        for name, setting in (
+            ("newest", {"newest": True}),
+            ("no_engram", {"engram": False}),
+            ("window_only", {"memory": False}),
+        ):
             changed = Control(**{**ctl.__dict__, **setting})
-            print(json.dumps({"ablation": name} | evaluator.all(
-                model, hasher, changed, torch.float32)), flush=True)
+            print(
+                json.dumps(
+                    {"ablation": name} | evaluator.all(model, hasher, changed, torch.float32)
+                ),
+                flush=True,
+            )
     if args.samples:
         print(samples(evaluator, model, hasher, ctl, torch.float32))
 

@@ -19,8 +19,13 @@ from model import EXPERT_PARTS, FP8_TILES, PLAIN, Config, Layer, Model
 from quant import fp4_groups, fp8_groups, fp8_tiles, pack_e2m1
 from torch import Tensor
 
-KINDS = {torch.bfloat16: "BF16", torch.float32: "F32", torch.float8_e4m3fn: "F8_E4M3",
-         torch.uint8: "F8_E8M0", torch.int8: "I8"}
+KINDS = {
+    torch.bfloat16: "BF16",
+    torch.float32: "F32",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.uint8: "F8_E8M0",
+    torch.int8: "I8",
+}
 FLOAT32 = frozenset(("attn_sink", "gate_bias"))
 
 
@@ -75,9 +80,14 @@ def random_parts(out: dict[str, Tensor], config: Config, vision: dict[str, int])
         out[name] = value.bfloat16()
 
     count = extra["num_nextn_predict_layers"]
-    draft_config = Config(**{k: getattr(config, k) for k in Config.__dataclass_fields__} | {
-        "n_routed_experts": extra["dspark_n_routed_experts"],
-        "num_experts_per_tok": extra["dspark_num_experts_per_tok"], "engram_layer_ids": []})
+    draft_config = Config(
+        **{k: getattr(config, k) for k in Config.__dataclass_fields__}
+        | {
+            "n_routed_experts": extra["dspark_n_routed_experts"],
+            "num_experts_per_tok": extra["dspark_num_experts_per_tok"],
+            "engram_layer_ids": [],
+        }
+    )
     torch.manual_seed(41)
     for i in range(count):
         layer = Layer(draft_config, config.num_hidden_layers + i)
@@ -125,8 +135,11 @@ def write_safetensors(path: Path, tensors: dict[str, Tensor]) -> int:
     for name in sorted(tensors):
         t = tensors[name]
         size = t.numel() * t.element_size()
-        header[name] = {"dtype": KINDS[t.dtype], "shape": list(t.shape),
-                        "data_offsets": [at, at + size]}
+        header[name] = {
+            "dtype": KINDS[t.dtype],
+            "shape": list(t.shape),
+            "data_offsets": [at, at + size],
+        }
         at += size
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -140,17 +153,21 @@ def write_safetensors(path: Path, tensors: dict[str, Tensor]) -> int:
 
 def export(model: Model, folder: Path) -> int:
     """Writes model.safetensors and its index into `folder`, which holds config.json."""
-    out: dict[str, Tensor] = {"embed.weight": model.embed.detach().bfloat16(),
-                              "head.weight": model.head.detach().bfloat16(),
-                              "norm.weight": model.norm.detach().bfloat16()}
+    out: dict[str, Tensor] = {
+        "embed.weight": model.embed.detach().bfloat16(),
+        "head.weight": model.head.detach().bfloat16(),
+        "norm.weight": model.norm.detach().bfloat16(),
+    }
     for layer in model.layers:
         export_layer(out, f"layers.{layer.index}.", layer)
     vision = json.loads((folder / "config.json").read_text())["vision_config"]
     random_parts(out, model.config, vision)
     out = {k: v.cpu() for k, v in out.items()}
     size = write_safetensors(folder / "model.safetensors", out)
-    index = {"metadata": {"total_size": size},
-             "weight_map": dict.fromkeys(sorted(out), "model.safetensors")}
+    index = {
+        "metadata": {"total_size": size},
+        "weight_map": dict.fromkeys(sorted(out), "model.safetensors"),
+    }
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=0) + "\n")
     return size
 

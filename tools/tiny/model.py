@@ -104,9 +104,12 @@ def engram_primes(config: Config) -> list[list[int]]:
 def engram_multipliers(config: Config) -> np.ndarray:
     bound = max(1, (2**63 - 1) // config.engram_compressed_vocab_size // 2)
     n = config.engram_max_ngram_size
-    return np.stack([
-        2 * np.random.default_rng(10007 * layer).integers(0, bound, size=n, dtype=np.int64) + 1
-        for layer in config.engram_layer_ids])
+    return np.stack(
+        [
+            2 * np.random.default_rng(10007 * layer).integers(0, bound, size=n, dtype=np.int64) + 1
+            for layer in config.engram_layer_ids
+        ]
+    )
 
 
 class EngramHash(nn.Module):
@@ -120,8 +123,12 @@ class EngramHash(nn.Module):
         self.n = config.engram_max_ngram_size
         self.heads = config.engram_n_heads
         self.pad = int(token_map[config.engram_pad_token_id])
-        for name, value in (("token_map", token_map.astype(np.int64)), ("primes", primes),
-                            ("offsets", offsets), ("multipliers", engram_multipliers(config))):
+        for name, value in (
+            ("token_map", token_map.astype(np.int64)),
+            ("primes", primes),
+            ("offsets", offsets),
+            ("multipliers", engram_multipliers(config)),
+        ):
             self.register_buffer(name, torch.from_numpy(value.copy()), persistent=False)
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -202,9 +209,11 @@ class Control:
 
 
 def exact_control(config: Config, quantize: bool = False, device: str = "cpu") -> Control:
-    return Control(torch.tensor(config.index_topk, dtype=torch.int32, device=device),
-                   torch.tensor(config.candidate_topk_blocks, dtype=torch.int32, device=device),
-                   torch.tensor(quantize, device=device))
+    return Control(
+        torch.tensor(config.index_topk, dtype=torch.int32, device=device),
+        torch.tensor(config.candidate_topk_blocks, dtype=torch.int32, device=device),
+        torch.tensor(quantize, device=device),
+    )
 
 
 @dataclass
@@ -266,8 +275,9 @@ class Layer(nn.Module):
         self.w1, self.w3 = matrix(e, f, h), matrix(e, f, h)
         self.w2 = matrix(e, h, f, gain=0.1)
         for site in ("attn", "ffn"):
-            base = torch.cat((torch.full((s,), -3.0), torch.zeros(s),
-                              (6 * torch.eye(s) - 3).flatten()))
+            base = torch.cat(
+                (torch.full((s,), -3.0), torch.zeros(s), (6 * torch.eye(s) - 3).flatten())
+            )
             base[index % s] = 3.0
             self.register_parameter(f"hc_{site}_fn", nn.Parameter(torch.zeros(s * (s + 2), s * h)))
             self.register_parameter(f"hc_{site}_base", nn.Parameter(base))
@@ -328,8 +338,9 @@ class Layer(nn.Module):
         shared.visible = torch.arange(n, device=v.device) < ((position + 1) // r).unsqueeze(-1)
         shared.candidates = None
 
-    def index_scores(self, qa: Tensor, v: Tensor, cos: Tensor, sin: Tensor, shared: Shared,
-                     ctl: Control) -> Tensor:
+    def index_scores(
+        self, qa: Tensor, v: Tensor, cos: Tensor, sin: Tensor, shared: Shared, ctl: Control
+    ) -> Tensor:
         """Unscaled scores [B, T, n] of every entry (model.md 7.3)."""
         c = self.config
         q = linear(qa, self.idx_wq_b).unflatten(-1, (c.index_n_heads, c.index_head_dim))
@@ -342,8 +353,9 @@ class Layer(nn.Module):
         return (a.float().unsqueeze(-1) * dots.float().relu()).sum(2)
 
     @torch.no_grad()
-    def select(self, qa: Tensor, v: Tensor, tables: dict[str, Tensor], shared: Shared,
-               ctl: Control) -> None:
+    def select(
+        self, qa: Tensor, v: Tensor, tables: dict[str, Tensor], shared: Shared, ctl: Control
+    ) -> None:
         """The entries every query attends to; at the candidate source also the kept blocks."""
         c = self.config
         t = v.shape[1]
@@ -362,18 +374,26 @@ class Layer(nn.Module):
             blocks = blocks.unflatten(-1, (-1, size)).amax(-1)
             count = shared.visible.sum(-1)
             last = torch.arange(blocks.shape[-1], device=v.device) == (
-                (count - 1) // size).unsqueeze(-1)
+                (count - 1) // size
+            ).unsqueeze(-1)
             blocks = blocks.masked_fill(last & (count > 0).unsqueeze(-1), torch.inf)
             kept = top_k_mask(blocks, ctl.top_blocks, ctl.exact)
             shared.candidates = kept.repeat_interleave(size, -1)[..., :n] & shared.visible
             if shared.trace is not None:
                 shared.trace[f"candidate_blocks.{self.index}"] = kept
 
-    def probe_start(self, qa: Tensor, v: Tensor, tables: dict[str, Tensor], shared: Shared,
-                    ctl: Control) -> None:
+    def probe_start(
+        self, qa: Tensor, v: Tensor, tables: dict[str, Tensor], shared: Shared, ctl: Control
+    ) -> None:
         c, at = self.config, ctl.probe
-        scores = self.index_scores(qa.detach()[:, at], v.detach()[:, at], tables["cos_c"][at],
-                                   tables["sin_c"][at], shared, ctl)
+        scores = self.index_scores(
+            qa.detach()[:, at],
+            v.detach()[:, at],
+            tables["cos_c"][at],
+            tables["sin_c"][at],
+            shared,
+            ctl,
+        )
         shared.probe_scores = scores * (c.index_n_heads * c.index_head_dim) ** -0.5
         shared.probe_target = torch.zeros_like(scores)
 
@@ -389,8 +409,7 @@ class Layer(nn.Module):
         shared.probe_target = shared.probe_target + mass
 
     def probe_end(self, shared: Shared, ctl: Control) -> None:
-        shared.probes.append((shared.probe_scores, shared.probe_target,
-                              shared.visible[ctl.probe]))
+        shared.probes.append((shared.probe_scores, shared.probe_target, shared.visible[ctl.probe]))
 
     def core(self, q: Tensor, kv: Tensor, shared: Shared | None) -> Tensor:
         """Window and selected entries under one softmax with a sink (model.md 6.3)."""
@@ -400,8 +419,10 @@ class Layer(nn.Module):
         blocks = (t + pad) // w
         scale = d**-0.5
         front = F.pad(kv, (0, 0, w, pad))
-        keys = torch.cat((front[:, : t + pad].reshape(b * blocks, w, d),
-                          front[:, w:].reshape(b * blocks, w, d)), 1)
+        keys = torch.cat(
+            (front[:, : t + pad].reshape(b * blocks, w, d), front[:, w:].reshape(b * blocks, w, d)),
+            1,
+        )
         qb = F.pad(q, (0, 0, 0, 0, 0, pad)).reshape(b * blocks, w * heads, d)
         near = torch.bmm(qb, keys.transpose(1, 2)).float() * scale
         near = near.view(b, blocks, w, heads, 2 * w)
@@ -431,8 +452,9 @@ class Layer(nn.Module):
             out = out + torch.bmm(far.to(q.dtype).view(b, t * heads, n), shared.kv).view_as(out)
         return (out.float() / total.unsqueeze(-1)).to(q.dtype)
 
-    def attention(self, v: Tensor, tables: dict[str, Tensor], shared: Shared,
-                  ctl: Control) -> Tensor:
+    def attention(
+        self, v: Tensor, tables: dict[str, Tensor], shared: Shared, ctl: Control
+    ) -> Tensor:
         c = self.config
         t = v.shape[1]
         kind = "c" if self.ratio else "w"
@@ -474,13 +496,15 @@ class Layer(nn.Module):
         score = F.softplus(F.linear(v.float(), self.gate)).sqrt()
         biased = (score + self.gate_bias).detach()
         a, b = biased.unsqueeze(-1), biased.unsqueeze(-2)  # rank = how many experts come before
-        lower = torch.arange(e, device=v.device).view(1, e) < torch.arange(
-            e, device=v.device).view(e, 1)
+        lower = torch.arange(e, device=v.device).view(1, e) < torch.arange(e, device=v.device).view(
+            e, 1
+        )
         picked = (((b > a) | ((b == a) & lower)).sum(-1) < k).float()
         chosen = score * picked
         if shared.trace is not None:
             shared.trace[f"layers.{self.index}.route_idx"] = biased.sort(
-                dim=-1, descending=True, stable=True).indices[..., :k]
+                dim=-1, descending=True, stable=True
+            ).indices[..., :k]
         if torch.is_grad_enabled():
             share = (score / score.sum(-1, keepdim=True)).mean(1)
             frequency = picked.mean(1) * (e / k)
@@ -517,8 +541,15 @@ class Layer(nn.Module):
             shared.trace[f"layers.{self.index}.engram_gate"] = gate
         return (wide + gate.unsqueeze(-1) * value).to(x.dtype)
 
-    def forward(self, x: Tensor, p: Tensor, rows: Tensor, tables: dict[str, Tensor],
-                shared: Shared, ctl: Control) -> tuple[Tensor, Tensor]:
+    def forward(
+        self,
+        x: Tensor,
+        p: Tensor,
+        rows: Tensor,
+        tables: dict[str, Tensor],
+        shared: Shared,
+        ctl: Control,
+    ) -> tuple[Tensor, Tensor]:
         eps = self.config.rms_norm_eps
         if self.engram_slot >= 0 and ctl.engram:
             x = self.engram(x, rows[:, :, self.engram_slot], shared)
@@ -545,8 +576,14 @@ class Model(nn.Module):
             self.register_buffer("cos_" + kind, angle.cos(), persistent=False)
             self.register_buffer("sin_" + kind, angle.sin(), persistent=False)
 
-    def forward(self, ids: Tensor, rows: Tensor, ctl: Control, dtype: torch.dtype = torch.float32,
-                shared: Shared | None = None) -> tuple[Tensor, Shared]:
+    def forward(
+        self,
+        ids: Tensor,
+        rows: Tensor,
+        ctl: Control,
+        dtype: torch.dtype = torch.float32,
+        shared: Shared | None = None,
+    ) -> tuple[Tensor, Shared]:
         """ids [B, T] and Engram rows to normed hidden states [B, T, H]."""
         c = self.config
         shared = shared if shared is not None else Shared()
@@ -579,16 +616,31 @@ def index_loss(scores: Tensor, target: Tensor, visible: Tensor) -> Tensor:
 
 # --------------------------------------------------------------------------- loading
 
-PLAIN = {"attn_norm": "attn_norm.weight", "ffn_norm": "ffn_norm.weight",
-         "attn_sink": "attn.attn_sink", "wq_a": "attn.wq_a", "q_norm": "attn.q_norm.weight",
-         "wq_b": "attn.wq_b", "wkv": "attn.wkv", "kv_norm": "attn.kv_norm.weight",
-         "wo_a": "attn.wo_a", "wo_b": "attn.wo_b", "comp_wkv": "attn.compressor.wkv.weight",
-         "comp_wgate": "attn.compressor.wgate.weight", "comp_norm": "attn.compressor.norm.weight",
-         "idx_wk": "attn.indexer.wk.weight", "idx_k_norm": "attn.indexer.k_norm.weight",
-         "idx_wq_b": "attn.indexer.wq_b", "idx_weights": "attn.indexer.weights_proj.weight",
-         "gate": "ffn.gate.weight", "gate_bias": "ffn.gate.bias",
-         "engram_embed": "engram.embed", "engram_wkv": "engram.wkv",
-         "engram_q": "engram.q_weight", "engram_k": "engram.k_weight"}
+PLAIN = {
+    "attn_norm": "attn_norm.weight",
+    "ffn_norm": "ffn_norm.weight",
+    "attn_sink": "attn.attn_sink",
+    "wq_a": "attn.wq_a",
+    "q_norm": "attn.q_norm.weight",
+    "wq_b": "attn.wq_b",
+    "wkv": "attn.wkv",
+    "kv_norm": "attn.kv_norm.weight",
+    "wo_a": "attn.wo_a",
+    "wo_b": "attn.wo_b",
+    "comp_wkv": "attn.compressor.wkv.weight",
+    "comp_wgate": "attn.compressor.wgate.weight",
+    "comp_norm": "attn.compressor.norm.weight",
+    "idx_wk": "attn.indexer.wk.weight",
+    "idx_k_norm": "attn.indexer.k_norm.weight",
+    "idx_wq_b": "attn.indexer.wq_b",
+    "idx_weights": "attn.indexer.weights_proj.weight",
+    "gate": "ffn.gate.weight",
+    "gate_bias": "ffn.gate.bias",
+    "engram_embed": "engram.embed",
+    "engram_wkv": "engram.wkv",
+    "engram_q": "engram.q_weight",
+    "engram_k": "engram.k_weight",
+}
 PLAIN |= {f"hc_{s}_{n}": f"hc_{s}_{n}" for s in ("attn", "ffn") for n in ("fn", "base", "scale")}
 FP8_TILES = frozenset(("wq_a", "wq_b", "wkv", "wo_a", "wo_b", "idx_wq_b", "engram_wkv"))
 EXPERT_PARTS = ("w1", "w2", "w3")
@@ -596,9 +648,16 @@ EXPERT_PARTS = ("w1", "w2", "w3")
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
     """A plain reader: safetensors' own lacks names for some of the dtypes in some versions."""
-    kinds = {"BF16": torch.bfloat16, "F32": torch.float32, "F8_E4M3": torch.float8_e4m3fn,
-             "F8_E8M0": torch.uint8, "I8": torch.int8, "U8": torch.uint8, "I64": torch.int64,
-             "I32": torch.int32}
+    kinds = {
+        "BF16": torch.bfloat16,
+        "F32": torch.float32,
+        "F8_E4M3": torch.float8_e4m3fn,
+        "F8_E8M0": torch.uint8,
+        "I8": torch.int8,
+        "U8": torch.uint8,
+        "I64": torch.int64,
+        "I32": torch.int32,
+    }
     data = path.read_bytes()
     size = int.from_bytes(data[:8], "little")
     out = {}

@@ -5,7 +5,6 @@ Both are opaque to torch.compile, which keeps the compiled graph small.
 """
 
 # Triton kernels and PyTorch hooks take no types, and compile-time constants are capitals.
-# ruff: noqa: ANN001, ANN202, N803
 
 from __future__ import annotations
 
@@ -21,8 +20,9 @@ except ImportError:  # a CPU-only PyTorch has no Triton and needs none
 if triton is not None:
 
     @triton.jit
-    def _sinkhorn_forward(a, c, n, ITERS: tl.constexpr, EPS: tl.constexpr, S: tl.constexpr,
-                          BLOCK: tl.constexpr):
+    def _sinkhorn_forward(
+        a, c, n, ITERS: tl.constexpr, EPS: tl.constexpr, S: tl.constexpr, BLOCK: tl.constexpr
+    ):
         row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
         i = tl.arange(0, S)
         at = row[:, None, None] * (S * S) + i[None, :, None] * S + i[None, None, :]
@@ -37,8 +37,17 @@ if triton is not None:
         tl.store(c + at, x, mask=ok)
 
     @triton.jit
-    def _sinkhorn_backward(a, dc, da, sums, n, ITERS: tl.constexpr, EPS: tl.constexpr,
-                           S: tl.constexpr, BLOCK: tl.constexpr):
+    def _sinkhorn_backward(
+        a,
+        dc,
+        da,
+        sums,
+        n,
+        ITERS: tl.constexpr,
+        EPS: tl.constexpr,
+        S: tl.constexpr,
+        BLOCK: tl.constexpr,
+    ):
         # Runs the forward pass again, keeping only the divisors; walking back, each earlier
         # matrix is the later one times its divisor.
         row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -115,8 +124,9 @@ def _sinkhorn_bwd(a: Tensor, dc: Tensor, iterations: int, eps: float) -> Tensor:
     n, size = a.numel() // a.shape[-1] ** 2, a.shape[-1]
     da = torch.empty_like(a)
     sums = torch.empty(2 * iterations, n, size, device=a.device, dtype=torch.float32)
-    _sinkhorn_backward[(triton.cdiv(n, 64),)](a, dc.contiguous(), da, sums, n, iterations, eps,
-                                              size, 64, num_warps=2)
+    _sinkhorn_backward[(triton.cdiv(n, 64),)](
+        a, dc.contiguous(), da, sums, n, iterations, eps, size, 64, num_warps=2
+    )
     return da
 
 
@@ -161,8 +171,9 @@ def _top_k_mask_cuda(scores: Tensor, k: Tensor) -> Tensor:
     n = scores.shape[-1]
     out = torch.empty(scores.shape, device=scores.device, dtype=torch.int8)
     width = triton.next_power_of_2(n)
-    _top_k_mask[(scores.numel() // n,)](scores, out, k, n, width,
-                                        num_warps=max(1, min(8, width // 256)))
+    _top_k_mask[(scores.numel() // n,)](
+        scores, out, k, n, width, num_warps=max(1, min(8, width // 256))
+    )
     return out
 
 

@@ -49,8 +49,9 @@ def through(form: str, w: Tensor) -> Tensor:
     if form == "fp8":
         return fake_fp8_tiles(w)
     if form == "expert":  # [..., experts and the shared one, out, in]
-        return torch.cat((fake_fp4_groups(w[..., :-1, :, :]), fake_fp8_tiles(w[..., -1:, :, :])),
-                         -3)
+        return torch.cat(
+            (fake_fp4_groups(w[..., :-1, :, :]), fake_fp8_tiles(w[..., -1:, :, :])), -3
+        )
     if form == "rows":
         return fake_fp8_groups(w)
     return w.bfloat16().float() if form == "bf16" else w
@@ -67,8 +68,10 @@ class Optimizer:
             name = full.rsplit(".", 1)[-1]
             form = stored_form(name)
             if name in MUON:
-                split = {"wo_a": model.config.o_groups, "engram_wkv": model.config.hc_mult + 1,
-                         }.get(name, 1)
+                split = {
+                    "wo_a": model.config.o_groups,
+                    "engram_wkv": model.config.hc_mult + 1,
+                }.get(name, 1)
                 stacks[(form, split, tuple(p.shape))].append(p)
             else:
                 rate = 0.3 if name.startswith("hc_") else 5.0 if form == "rows" else 1.0
@@ -81,16 +84,25 @@ class Optimizer:
         self.plain = []
         for (rate, decays, form), params in plain.items():
             masters = [p.detach().clone() for p in params]
-            self.plain.append((rate, decays, form, params, masters,
-                               [torch.zeros_like(m) for m in masters],
-                               [torch.zeros_like(m) for m in masters]))
+            self.plain.append(
+                (
+                    rate,
+                    decays,
+                    form,
+                    params,
+                    masters,
+                    [torch.zeros_like(m) for m in masters],
+                    [torch.zeros_like(m) for m in masters],
+                )
+            )
 
     @torch.no_grad()
     def step(self, scale: float) -> Tensor:
         """One update at `scale` times the base rates; returns the gradient norm."""
         self.count += 1
         everything = [p.grad for s in self.stacks for p in s[2]] + [
-            p.grad for s in self.plain for p in s[3]]
+            p.grad for s in self.plain for p in s[3]
+        ]
         norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(everything)))
         clip = (1.0 / (norm + 1e-6)).clamp(max=1.0)
         torch._foreach_mul_(everything, clip)
@@ -132,8 +144,12 @@ class Optimizer:
             torch._foreach_copy_([p.data for p in params], values)
 
     def state(self) -> dict[str, Any]:
-        return {"count": self.count, "quantize": self.quantize,
-                "stacks": [s[3:] for s in self.stacks], "plain": [s[4:] for s in self.plain]}
+        return {
+            "count": self.count,
+            "quantize": self.quantize,
+            "stacks": [s[3:] for s in self.stacks],
+            "plain": [s[4:] for s in self.plain],
+        }
 
     @torch.no_grad()
     def load(self, state: dict[str, Any]) -> None:

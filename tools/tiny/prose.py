@@ -39,8 +39,13 @@ SOURCES = (
     Source("debian-handbook", "GPL-2+ / CC-BY-SA-3.0", r"/html/en-US/"),
     Source("debian-reference-en", "GPL-2+", r"\.html?"),
     Source("git-doc", "GPL-2", r"\.html"),
-    Source("python3.11-doc", "PSF-2.0", r"/html/(library|tutorial|howto|faq|reference|c-api|using"
-           r"|extending|installing|distributing)/", 6_000_000),
+    Source(
+        "python3.11-doc",
+        "PSF-2.0",
+        r"/html/(library|tutorial|howto|faq|reference|c-api|using"
+        r"|extending|installing|distributing)/",
+        6_000_000,
+    ),
     Source("postgresql-doc-15", "PostgreSQL", r"/html/", 6_000_000),
     Source("perl-doc", "Artistic or GPL-1+", r"\.pod$", 6_000_000),
     Source("debian-policy", "GPL-2+", r"\.html"),
@@ -55,13 +60,21 @@ SOURCES = (
     Source("apache2-doc", "Apache-2.0", r"\.html\.en|/en/.*\.html|\.en\.html", 6_000_000),
     Source("python-django-doc", "BSD-3-Clause", r"\.html", 6_000_000),
     Source("python-sqlalchemy-doc", "MIT", r"\.html", 6_000_000),
-    Source("python-pandas-doc", "BSD-3-Clause", r"/(user_guide|getting_started|development"
-           r"|whatsnew)/.*\.html"),
+    Source(
+        "python-pandas-doc",
+        "BSD-3-Clause",
+        r"/(user_guide|getting_started|development"
+        r"|whatsnew)/.*\.html",
+    ),
     Source("linux-doc-6.1", "GPL-2", r"/html/", 8_000_000),
     Source("cmake-doc", "BSD-3-Clause", r"/html/"),
     Source("scons-doc", "MIT", r"\.html"),
-    Source("rust-doc", "MIT or Apache-2.0", r"/(book|reference|rust-by-example|nomicon|cargo"
-           r"|rustc|rustdoc|edition-guide|embedded-book|unstable-book)/.*\.html"),
+    Source(
+        "rust-doc",
+        "MIT or Apache-2.0",
+        r"/(book|reference|rust-by-example|nomicon|cargo"
+        r"|rustc|rustdoc|edition-guide|embedded-book|unstable-book)/.*\.html",
+    ),
     Source("octave-doc", "GPL-3+", r"/octave\.html/|/octave/.*\.html"),
     Source("gnuplot-doc", "gnuplot", r"\.html"),
     Source("bind9-doc", "MPL-2.0", r"\.html"),
@@ -84,9 +97,20 @@ PARAGRAPH_PATH = ".//p|.//div[@class='para']|.//dd[not(.//p)]|.//li[not(.//p)]|.
 
 def clean(text: str) -> str:
     text = text.replace("\u00ad", "").replace("¶", "")
-    for curly, plain in (("“", '"'), ("”", '"'), ("‘", "'"), ("’", "'"), ("–", "-"), ("—", "-"),
-                         ("\u2010", "-"), ("\u2011", "-"), ("…", "..."), ("\u00a0", " "),
-                         ("†", ""), ("→", "->")):
+    for curly, plain in (
+        ("“", '"'),
+        ("”", '"'),
+        ("‘", "'"),
+        ("’", "'"),
+        ("–", "-"),
+        ("—", "-"),
+        ("\u2010", "-"),
+        ("\u2011", "-"),
+        ("…", "..."),
+        ("\u00a0", " "),
+        ("†", ""),
+        ("→", "->"),
+    ):
         text = text.replace(curly, plain)
     text = re.sub(r"\s+", " ", text).strip()
     return re.sub(r"\s+([.,;:!?])(\s|$)", r"\1\2", text)
@@ -102,8 +126,10 @@ def good(paragraph: str) -> bool:
     if plain < 0.89 * len(paragraph) or sum(not c.isascii() for c in paragraph) > 4:
         return False
     words = paragraph.lower().split()
-    return sum(w in STOP_WORDS for w in words) >= max(4, 0.18 * len(words)) and len(
-        max(words, key=len)) <= 40
+    return (
+        sum(w in STOP_WORDS for w in words) >= max(4, 0.18 * len(words))
+        and len(max(words, key=len)) <= 40
+    )
 
 
 def html_paragraphs(data: bytes) -> list[tuple[bool, str]]:
@@ -111,9 +137,11 @@ def html_paragraphs(data: bytes) -> list[tuple[bool, str]]:
         tree = lxml.html.document_fromstring(data)
     except Exception:  # a broken page is simply not used
         return []
-    for node in tree.xpath("//script|//style|//pre|//table|//nav|//header|//footer"
-                           "|//div[@class='navheader' or @class='navfooter' or @class='toc']"
-                           "|//div[@class='sphinxsidebar' or @class='related']"):
+    for node in tree.xpath(
+        "//script|//style|//pre|//table|//nav|//header|//footer"
+        "|//div[@class='navheader' or @class='navfooter' or @class='toc']"
+        "|//div[@class='sphinxsidebar' or @class='related']"
+    ):
         if node.getparent() is not None:
             node.drop_tree()
     out: list[tuple[bool, str]] = []
@@ -146,8 +174,13 @@ def read_paragraphs(root: Path, path: Path) -> list[tuple[bool, str]]:
         if data.startswith(b".so "):
             return []
         mandoc = root / "mandoc/usr/bin/mandoc"
-        data = subprocess.run([mandoc, "-T", "html"], input=data, stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, check=False).stdout
+        data = subprocess.run(
+            [mandoc, "-T", "html"],
+            input=data,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        ).stdout
     elif name.endswith(".pod"):
         return pod_paragraphs(data.decode("utf-8", "replace"))
     return html_paragraphs(data)
@@ -199,9 +232,14 @@ def build(root: Path, out: Path) -> None:
     with multiprocessing.Pool(2) as pool, out.open("w") as sink:
         for source in SOURCES:
             base = root / "x" / source.package
-            files = sorted(p for p in base.rglob("*") if p.is_file()
-                           and re.search(source.include, str(p)) and not BAD_NAMES.search(str(p))
-                           and re.search(r"\.(html?(\.en)?|pod|[1-8](\w*)?)(\.gz)?$", p.name))
+            files = sorted(
+                p
+                for p in base.rglob("*")
+                if p.is_file()
+                and re.search(source.include, str(p))
+                and not BAD_NAMES.search(str(p))
+                and re.search(r"\.(html?(\.en)?|pod|[1-8](\w*)?)(\.gz)?$", p.name)
+            )
             characters = held = 0
             for paragraphs in pool.imap(job, [(root / "x", p) for p in files], chunksize=8):
                 for text in documents(paragraphs, seen):
@@ -209,12 +247,16 @@ def build(root: Path, out: Path) -> None:
                     held_out = number % 60 == 0
                     held += held_out
                     characters += len(text)
-                    sink.write(json.dumps({"text": text, "source": source.package,
-                                           "held_out": held_out}) + "\n")
+                    sink.write(
+                        json.dumps({"text": text, "source": source.package, "held_out": held_out})
+                        + "\n"
+                    )
                 if characters > source.cap:
                     break
-            print(f"{source.package}: {len(files)} files, {characters} characters, {held} held out",
-                  flush=True)
+            print(
+                f"{source.package}: {len(files)} files, {characters} characters, {held} held out",
+                flush=True,
+            )
 
 
 def main() -> None:

@@ -32,8 +32,11 @@ def to_e4m3(x: Tensor) -> Tensor:
 def to_e2m1(x: Tensor) -> Tensor:
     """Nearest E2M1 value, ties to the even code, saturating at 6."""
     a = x.abs().clamp(max=E2M1_MAX)
-    r = torch.where(a < 2, torch.round(a * 2) * 0.5,
-                    torch.where(a < 4, torch.round(a), torch.round(a * 0.5) * 2))
+    r = torch.where(
+        a < 2,
+        torch.round(a * 2) * 0.5,
+        torch.where(a < 4, torch.round(a), torch.round(a * 0.5) * 2),
+    )
     return torch.where(x < 0, -r, r)
 
 

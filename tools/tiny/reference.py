@@ -45,9 +45,12 @@ def main() -> None:
         raise ValueError(task)
 
     long_prose = max((evaluator.encode(BOS + r["text"]) for r in evaluator.items["prose"]), key=len)
-    sequences = {"prose": long_prose[:600], "recall": answered("recall", 900, 1200),
-                 "tool": answered("tool", 200, 600),
-                 "add_thinking": answered("add_thinking", 1, 99)}
+    sequences = {
+        "prose": long_prose[:600],
+        "recall": answered("recall", 900, 1200),
+        "tool": answered("tool", 200, 600),
+        "add_thinking": answered("add_thinking", 1, 99),
+    }
     out: dict[str, Tensor] = {}
     with torch.no_grad():
         for name, ids in sequences.items():
@@ -63,8 +66,13 @@ def main() -> None:
             total, count = total + loss, count + len(ids) - 1
     (folder / "reference").mkdir(exist_ok=True)
     save_file(out, folder / "reference/exact.safetensors")
-    result = {"profile": "exact", "loss": round(total / count, 6), "tokens": count,
-              "tokens_a_document": PROSE_TOKENS, "documents": documents}
+    result = {
+        "profile": "exact",
+        "loss": round(total / count, 6),
+        "tokens": count,
+        "tokens_a_document": PROSE_TOKENS,
+        "documents": documents,
+    }
     (folder / "reference/held_out.json").write_text(json.dumps(result) + "\n")
     print({n: len(s) for n, s in sequences.items()}, result["loss"], count)
 

@@ -23,22 +23,54 @@ VOCABULARY = 4096
 FIRST = ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜▁pad▁｜>")
 # Spellings that the chat format, the parser and the model use; all exist in the official file
 # except the draft noise token, which there is one of the numbered placeholders.
-ADDED = ("<｜System｜>", "<｜User｜>", "<｜Assistant｜>", "<think>", "</think>", "｜DSML｜",
-         "<｜latest_reminder｜>", "<|EOT|>", "<｜fim▁hole｜>", "<｜fim▁begin｜>", "<｜fim▁end｜>",
-         "<｜action｜>", "<｜query｜>", "<｜authority｜>", "<｜domain｜>", "<｜title｜>",
-         "<｜read_url｜>", "<｜end_of_query｜>", "<｜place▁holder▁no▁0｜>", "<｜deepseek_image｜>",
-         "<｜/polygon｜>", "<｜polygon｜>", "<｜/point｜>", "<｜point｜>", "<｜/box｜>",
-         "<｜box｜>", "<｜/ref｜>", "<｜ref｜>")
+ADDED = (
+    "<｜System｜>",
+    "<｜User｜>",
+    "<｜Assistant｜>",
+    "<think>",
+    "</think>",
+    "｜DSML｜",
+    "<｜latest_reminder｜>",
+    "<|EOT|>",
+    "<｜fim▁hole｜>",
+    "<｜fim▁begin｜>",
+    "<｜fim▁end｜>",
+    "<｜action｜>",
+    "<｜query｜>",
+    "<｜authority｜>",
+    "<｜domain｜>",
+    "<｜title｜>",
+    "<｜read_url｜>",
+    "<｜end_of_query｜>",
+    "<｜place▁holder▁no▁0｜>",
+    "<｜deepseek_image｜>",
+    "<｜/polygon｜>",
+    "<｜polygon｜>",
+    "<｜/point｜>",
+    "<｜point｜>",
+    "<｜/box｜>",
+    "<｜box｜>",
+    "<｜/ref｜>",
+    "<｜ref｜>",
+)
 IMAGE_TOKEN = "<｜deepseek_image｜>"
 NOISE_TOKEN = "<｜place▁holder▁no▁0｜>"
 
 
 def engram_normalizer() -> Sequence:
     """The chain of model.md 9.1."""
-    return Sequence([
-        NFKC(), NFD(), normalizers.StripAccents(), Lowercase(),
-        Replace(_regex(r"[ \t\r\n]+"), " "), Replace(_regex(r"^ $"), "\ue000"),
-        normalizers.Strip(), Replace("\ue000", " ")])
+    return Sequence(
+        [
+            NFKC(),
+            NFD(),
+            normalizers.StripAccents(),
+            Lowercase(),
+            Replace(_regex(r"[ \t\r\n]+"), " "),
+            Replace(_regex(r"^ $"), "\ue000"),
+            normalizers.Strip(),
+            Replace("\ue000", " "),
+        ]
+    )
 
 
 def _regex(pattern: str) -> Any:
@@ -89,12 +121,17 @@ def train(official: dict[str, Any], texts: Iterator[str]) -> dict[str, Any]:
     # Digits are split singly here only, so that no merge of two digits is ever learnt; the
     # written file has the official pre-tokenizer.
     steps = [pre_tokenizers.Digits(individual_digits=True)]
-    probe = Tokenizer.from_str(json.dumps(shape | {
-        "added_tokens": [], "model": {"type": "BPE", "vocab": {}, "merges": []}}))
+    probe = Tokenizer.from_str(
+        json.dumps(
+            shape | {"added_tokens": [], "model": {"type": "BPE", "vocab": {}, "merges": []}}
+        )
+    )
     blank.pre_tokenizer = pre_tokenizers.Sequence([*steps, probe.pre_tokenizer])
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY - len(FIRST) - len(ADDED), show_progress=False,
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()))
+        vocab_size=VOCABULARY - len(FIRST) - len(ADDED),
+        show_progress=False,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+    )
     blank.train_from_iterator(texts, trainer)
     model = json.loads(blank.to_str())["model"]
     by_rank = sorted(model["vocab"], key=model["vocab"].__getitem__)
@@ -107,15 +144,26 @@ def train(official: dict[str, Any], texts: Iterator[str]) -> dict[str, Any]:
     merges = [" ".join(m) if isinstance(m, list) else m for m in model["merges"]]
     kept = {k: v for k, v in official["model"].items() if k not in ("vocab", "merges")}
     return {k: v for k, v in official.items() if k not in ("added_tokens", "model")} | {
-        "added_tokens": added, "model": kept | {"vocab": vocab, "merges": merges}}
+        "added_tokens": added,
+        "model": kept | {"vocab": vocab, "merges": merges},
+    }
 
 
 def main() -> None:
     official_path, prose, templates, out = (Path(a) for a in sys.argv[1:5])
     official = json.loads(gzip.decompress(official_path.read_bytes()))
     result = train(official, corpus(prose, templates))
-    order = ("version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
-             "post_processor", "decoder", "model")
+    order = (
+        "version",
+        "truncation",
+        "padding",
+        "added_tokens",
+        "normalizer",
+        "pre_tokenizer",
+        "post_processor",
+        "decoder",
+        "model",
+    )
     out.mkdir(parents=True, exist_ok=True)
     path = out / "tokenizer.json"
     path.write_text(json.dumps({k: result[k] for k in order}, ensure_ascii=False, indent=1))

@@ -72,20 +72,33 @@ class Batches:
             epoch, i = divmod(n, self.windows)
             if self.order[0] != epoch:
                 rng = np.random.default_rng((SEED, self.length, epoch))
-                self.order = (epoch, (rng.permutation(self.windows),
-                                      int(rng.integers(self.length))))
+                self.order = (
+                    epoch,
+                    (rng.permutation(self.windows), int(rng.integers(self.length))),
+                )
             order, offset = self.order[1]
             at = offset + int(order[i]) * self.length
             rows.append(self.tokens[at : at + self.length + 1])
         ids, weights = self.task_rows(step * self.tasks)
         everything = np.concatenate((np.stack(rows), ids)).astype(np.int32)
-        wanted = np.concatenate((np.ones((self.prose, self.length + 1), np.float32),
-                                 weights.astype(np.float32) * TASK_WEIGHT))
+        wanted = np.concatenate(
+            (
+                np.ones((self.prose, self.length + 1), np.float32),
+                weights.astype(np.float32) * TASK_WEIGHT,
+            )
+        )
         return torch.from_numpy(everything), torch.from_numpy(wanted)
 
 
-def losses(model: Model, ids: Tensor, rows: Tensor, weights: Tensor, ctl: Control, prose: int,
-           dtype: torch.dtype) -> dict[str, Any]:
+def losses(
+    model: Model,
+    ids: Tensor,
+    rows: Tensor,
+    weights: Tensor,
+    ctl: Control,
+    prose: int,
+    dtype: torch.dtype,
+) -> dict[str, Any]:
     """ids and weights [B, L + 1]; rows [B, L, layers, columns] of the Engram tables."""
     hidden, shared = model(ids[:, :-1], rows, ctl, dtype, Shared())
     logits = linear(hidden, model.head).float()
@@ -96,8 +109,13 @@ def losses(model: Model, ids: Tensor, rows: Tensor, weights: Tensor, ctl: Contro
     with torch.no_grad():
         task_w = w[prose:]
         tasks = (ce[prose:].detach() * task_w).sum() / task_w.sum().clamp(min=1)
-    return {"total": total, "prose": ce[:prose].detach().mean(), "tasks": tasks,
-            "load": torch.stack(shared.load), "probes": shared.probes}
+    return {
+        "total": total,
+        "prose": ce[:prose].detach().mean(),
+        "tasks": tasks,
+        "load": torch.stack(shared.load),
+        "probes": shared.probes,
+    }
 
 
 def backward(out: dict[str, Any]) -> None:
@@ -109,8 +127,9 @@ def backward(out: dict[str, Any]) -> None:
 
 def learning_rate(progress: float, step: int) -> float:
     warm = min(1.0, (step + 1) / 100)
-    decay = 1.0 if progress < DECAY_FROM else max(
-        0.02, 1 - (progress - DECAY_FROM) / (1 - DECAY_FROM))
+    decay = (
+        1.0 if progress < DECAY_FROM else max(0.02, 1 - (progress - DECAY_FROM) / (1 - DECAY_FROM))
+    )
     return warm * decay
 
 
@@ -141,8 +160,7 @@ class Trainer:
         self.compiled = torch.compile(losses, dynamic=False) if args.compile else losses
 
     def write(self, **entry: Any) -> None:
-        line = json.dumps({k: round(v, 5) if isinstance(v, float) else v
-                           for k, v in entry.items()})
+        line = json.dumps({k: round(v, 5) if isinstance(v, float) else v for k, v in entry.items()})
         print(line, flush=True)
         self.log.write(line + "\n")
         self.log.flush()
@@ -167,8 +185,13 @@ class Trainer:
 
     def save(self) -> None:
         work = self.args.work
-        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state(),
-                 "step": self.step, "elapsed": self.elapsed, "long_steps": self.long_steps}
+        state = {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state(),
+            "step": self.step,
+            "elapsed": self.elapsed,
+            "long_steps": self.long_steps,
+        }
         torch.save(state, work / "state.tmp")
         (work / "state.tmp").rename(work / "state.pt")
         masters = self.masters()  # in bf16 and in parts, as a small copy to carry away
@@ -229,12 +252,17 @@ class Trainer:
                 tokens = (self.step - shown_step) * args.tokens
                 load = out["load"]
                 now = time.monotonic()
-                self.write(step=self.step, seconds=round(self.elapsed, 1),
-                           prose=out["prose"].item(), tasks=out["tasks"].item(),
-                           index=[round(x, 4) for x in out["index"].tolist()],
-                           norm=out["norm"].item(), rate=learning_rate(progress, self.step),
-                           load=[round(load.min().item(), 3), round(load.max().item(), 3)],
-                           tokens_per_second=round(tokens / (now - shown)))
+                self.write(
+                    step=self.step,
+                    seconds=round(self.elapsed, 1),
+                    prose=out["prose"].item(),
+                    tasks=out["tasks"].item(),
+                    index=[round(x, 4) for x in out["index"].tolist()],
+                    norm=out["norm"].item(),
+                    rate=learning_rate(progress, self.step),
+                    load=[round(load.min().item(), 3), round(load.max().item(), 3)],
+                    tokens_per_second=round(tokens / (now - shown)),
+                )
                 shown, shown_step = now, self.step
             if now - evaluated > args.evaluate_every:
                 self.evaluate(40)
@@ -269,22 +297,30 @@ class Trainer:
             kept, self.compiled = self.compiled, step
             out = self.one_step(source, 0, 0.0, update=False, keep=True)
             self.compiled = kept
-            seen.append({n: p.grad for n, p in self.model.named_parameters()} | {
-                "prose": out["prose"], "tasks": out["tasks"], "index": out["index"]})
+            seen.append(
+                {n: p.grad for n, p in self.model.named_parameters()}
+                | {"prose": out["prose"], "tasks": out["tasks"], "index": out["index"]}
+            )
             self.model.zero_grad(set_to_none=True)
-        off = {n: ((a - b).norm() / (b.norm() + 1e-12)).item()
-               for (n, a), b in zip(seen[0].items(), seen[1].values(), strict=True)}
+        off = {
+            n: ((a - b).norm() / (b.norm() + 1e-12)).item()
+            for (n, a), b in zip(seen[0].items(), seen[1].values(), strict=True)
+        }
         worst = sorted(off.items(), key=lambda x: -x[1])[:12]
-        self.write(event="compiled against uncompiled", worst=[[n, round(x, 4)] for n, x in worst],
-                   index=[seen[i]["index"].tolist() for i in (0, 1)])
+        self.write(
+            event="compiled against uncompiled",
+            worst=[[n, round(x, 4)] for n, x in worst],
+            index=[seen[i]["index"].tolist() for i in (0, 1)],
+        )
         del seen
         if self.device == "cuda":
             torch.cuda.empty_cache()
         if max(off["prose"], off["tasks"], off["index"]) > 0.05:
             raise RuntimeError("the compiled step computes something else")
 
-    def one_step(self, source: Batches, index: int, progress: float, update: bool = True,
-                 keep: bool = False) -> dict[str, Tensor]:
+    def one_step(
+        self, source: Batches, index: int, progress: float, update: bool = True, keep: bool = False
+    ) -> dict[str, Tensor]:
         ids, weights = source.get(index)
         if self.device == "cuda":
             ids = ids.pin_memory().to("cuda", non_blocking=True)
@@ -321,10 +357,19 @@ def main() -> None:
     parser.add_argument("--save-every", type=float, default=180)
     parser.add_argument("--evaluate-every", type=float, default=120)
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--check", action=argparse.BooleanOptionalAction, default=True,
-                        help="compare the compiled step with the uncompiled one first")
-    parser.add_argument("--init", type=Path, nargs="*", default=[],
-                        help="start from these masters-N.pt instead of random weights")
+    parser.add_argument(
+        "--check",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="compare the compiled step with the uncompiled one first",
+    )
+    parser.add_argument(
+        "--init",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="start from these masters-N.pt instead of random weights",
+    )
     parser.add_argument("--compile-long-only", action="store_true")
     args = parser.parse_args()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
