@@ -99,8 +99,9 @@ copy /etc/apt/sources.list /etc/apt/sources.list.d /etc/apt/trusted.gpg.d /etc/a
 for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/*; do
   if [[ -f $file ]] && grep -qiE 'proxy|Acquire|Verify-' "$file"; then copy "$file"; fi
 done
-# Certificates: an inspecting proxy's root is in the host's bundle.
-copy /etc/ssl/certs/ca-certificates.crt
+# Certificates: an inspecting proxy's root is in the host's bundle. When the package
+# ca-certificates comes in, it makes the bundle anew, from the local folder too.
+copy /etc/ssl/certs/ca-certificates.crt /usr/local/share/ca-certificates
 kept_variables=()
 while IFS='=' read -r -d '' name value; do
   case "${name,,}" in

@@ -226,7 +226,7 @@ TEST_P(CpuOpsTest, NoticesASingleRareCode) {
   for (const std::uint8_t scale : {0, 1, 246, 247, 254, 255}) {
     StoredWeight stored = weight(WeightFormat::kFp8Block32, 8, 64);
     stored.scale[1] = scale;
-    for (std::size_t i = 0; i < stored.data.size(); ++i) stored.data[i] &= 0x87U;  // small codes
+    for (auto& code : stored.data) code &= 0x87U;  // small codes
     check_linear(normal(64), 1, stored.view, "scale " + std::to_string(scale));
     check_linear(normal(64 * 12), 12, stored.view, "scale " + std::to_string(scale));
   }

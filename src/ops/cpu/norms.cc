@@ -93,7 +93,7 @@ void hc_expand_lanes(Matrix x, ConstMatrix y, ConstMatrix post, ConstMatrix comb
 void engram_gate_lanes(float* x, const float* kv, const float* q_weight, const float* k_weight,
                        std::int64_t hidden, int streams, float eps, float* gates, float* weighted) {
   const FloatTag d;
-  const float n = static_cast<float>(hidden);
+  const auto n = static_cast<float>(hidden);
   const float scale = 1.0F / std::sqrt(n);
   const float* const value = kv + streams * hidden;
   for (int s = 0; s < streams; ++s) {
