@@ -28,7 +28,7 @@ void StatsFile::write(const LLM& llm, std::size_t requests, std::size_t failed,
   if (path_.empty()) return;
   const EngineInfo& info = llm.info();
   const EngineStats stats = llm.stats();
-  const double generated = static_cast<double>(stats.generated_tokens);
+  const auto generated = static_cast<double>(stats.generated_tokens);
   const Json json = {
       {"schema_version", kSchemaVersion},
       {"model", info.model_path},

@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::StartsWith;
 
-Environment with(std::map<std::string, std::string> values) {
+Environment with(const std::map<std::string, std::string>& values) {
   return Environment([values](std::string_view name) -> std::optional<std::string> {
     const auto found = values.find(std::string(name));
     if (found == values.end()) return std::nullopt;

@@ -355,7 +355,8 @@ TEST(EngineInvariance, SeedsGiveDifferentTokens) {
 class EngineStop : public ::testing::Test {
  protected:
   static std::vector<TokenId> expected() { return golden_ids("greedy-exact", "prompt7.tokens"); }
-  static CompletionResult run(const SamplingParams& sampling, EngineSetup setup = EngineSetup{}) {
+  static CompletionResult run(const SamplingParams& sampling,
+                              const EngineSetup& setup = EngineSetup{}) {
     return TestEngine(setup).generate(golden_prompt(7), sampling);
   }
   static std::vector<TokenId> first(std::size_t count) {
