@@ -139,15 +139,19 @@ build() {
 # --- words ---------------------------------------------------------------------------------------
 
 run_main_job() {
-  local command=$RELEASE/apps/deepinfer chat_question="What is 17 + 25?"
+  local command=$RELEASE/apps/deepinfer question
   step "The bundled checkpoint completes three texts (deepinfer generate -m tiny)"
-  "$command" generate -m tiny --temperature 0 -n 48 \
+  # Sampled: under greedy decoding a model this small repeats itself. The seed makes it the same
+  # text everywhere.
+  "$command" generate -m tiny --temperature 0.7 --top-p 0.9 --seed 4 -n 48 \
     -p "The main purpose of a file system is" \
-    -p "To compile the program, " \
-    -p "A regular expression is"
-  step "It answers a question (deepinfer chat -m tiny)"
-  note "$chat_question"
-  "$command" chat -m tiny --temperature 0 --thinking off -n 64 -p "$chat_question"
+    -p "When a process receives a signal," \
+    -p "A database index is"
+  step "It answers questions (deepinfer chat -m tiny)"
+  for question in "What is 17 + 25?" "What is 27 + 58?"; do
+    note "$question"
+    "$command" chat -m tiny --temperature 0 --thinking on --show-thinking -n 64 -p "$question"
+  done
   step "The same engine from Python (examples/offline_inference.py)"
   PYTHONPATH="$RELEASE/python" "$VENV/bin/python" examples/offline_inference.py
   step "Done. Try: $command chat -m tiny"
