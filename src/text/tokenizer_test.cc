@@ -150,7 +150,6 @@ TEST(Tokenizer, GivesTheSameIdsWithACrowdedCacheAsWithAFreshOne) {
   std::mt19937 generator(10);
   std::vector<std::string> texts;
   for (int round = 0; round < 20000; ++round) texts.push_back(testing::random_text(generator, 30));
-  std::string all;
   for (const std::string& text : texts) official_tokenizer().encode(text);
   for (std::size_t index = 0; index < texts.size(); index += 101) {
     EXPECT_EQ(official_tokenizer().encode(texts[index]), fresh.encode(texts[index]));
