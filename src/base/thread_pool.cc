@@ -53,6 +53,16 @@ struct ThreadPool::Impl {
     }
   }
 
+  void stop() {
+    {
+      const std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    wake.notify_all();
+    for (std::thread& worker : workers) worker.join();
+    workers.clear();
+  }
+
   void work(int thread) {
     std::uint64_t seen = 0;
     while (true) {
@@ -84,19 +94,20 @@ struct ThreadPool::Impl {
 
 ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>()) {
   if (threads < 1) fail_argument("threads: " + std::to_string(threads) + "; expected at least 1");
-  for (int thread = 1; thread < threads; ++thread) {
-    impl_->workers.emplace_back([impl = impl_.get(), thread] { impl->work(thread); });
+  try {
+    for (int thread = 1; thread < threads; ++thread) {
+      impl_->workers.emplace_back([impl = impl_.get(), thread] { impl->work(thread); });
+    }
+  } catch (const std::exception& error) {
+    const std::size_t started = impl_->workers.size() + 1;
+    impl_->stop();
+    fail(ErrorKind::kOutOfMemory, "threads: only " + std::to_string(started) + " of " +
+                                      std::to_string(threads) +
+                                      " could be started: " + error.what());
   }
 }
 
-ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(impl_->mutex);
-    impl_->stopping = true;
-  }
-  impl_->wake.notify_all();
-  for (std::thread& worker : impl_->workers) worker.join();
-}
+ThreadPool::~ThreadPool() { impl_->stop(); }
 
 int ThreadPool::threads() const { return impl_->threads(); }
 

@@ -45,6 +45,7 @@ void Model::run_attention(int layer, CacheStore& caches, const StepBatch& batch,
   PagedRows compressed;
   if (ratio > 0) {
     if (layer_weights.compressor != nullptr) run_compressor(layer, caches);
+    if (layer_weights.index_key != nullptr) run_index_keys(layer, caches);
     if (layer_weights.indexer != nullptr) run_indexer(layer, caches, batch, observer);
     compressed = paged(caches.compressed(config_.kv_source(layer)), ratio, batch);
     keys.compressed = &compressed;
@@ -71,28 +72,37 @@ void Model::run_compressor(int layer, CacheStore& caches) {
   const auto eps = static_cast<float>(config_.rms_norm_eps);
   const auto closed = static_cast<std::int64_t>(part.pool_rows.size());
   const Matrix value = value_.view(tokens_);
-  const Matrix entries = compressed_.view(closed);
+  const Matrix entries = entries_.view(closed);
+  const Matrix latent = latent_.view(closed);
 
   ops_.linear(site_in_.view(tokens_), weights.value, value);
-  if (ratio == 1) {
-    ops_.rms_norm(value, weights.norm, eps, entries);
-  } else {
+  Matrix pooled = value;
+  if (ratio == 2) {
     const Matrix gate = gate_.view(tokens_);
     ops_.linear(site_in_.view(tokens_), weights.gate, gate);
     ops_.pool_pairs(gate, value, part.pairs, caches.pair_state(layer), entries);
     ops_.store_pair_state(gate, value, part.state_rows, caches.pair_state(layer));
-    ops_.rms_norm(entries, weights.norm, eps, entries);
+    pooled = entries;
   }
-  if (layer_weights.index_key != nullptr) {
-    // Index keys come from the latent before its rotation (model.md 7.2).
-    const Matrix index_key = index_key_.view(closed);
-    ops_.linear(entries, layer_weights.index_key->key, index_key);
-    ops_.rms_norm(index_key, layer_weights.index_key->norm, eps, index_key);
-    ops_.rope(index_key, 1, part.angles.cos_view(), part.angles.sin_view(), false);
-    ops_.store_records(index_key, part.pool_rows, caches.index_keys(layer));
-  }
+  if (closed == 0) return;
+  // The latent before its rotation stays for the index keys of this layer and of later index-K
+  // sources in its segment (model.md 7.2).
+  ops_.rms_norm(pooled, weights.norm, eps, latent);
+  ops_.rms_norm(pooled, weights.norm, eps, entries);
   ops_.rope(entries, 1, part.angles.cos_view(), part.angles.sin_view(), false);
   ops_.store_records(entries, part.pool_rows, caches.compressed(layer));
+}
+
+void Model::run_index_keys(int layer, CacheStore& caches) {
+  const IndexKeyWeights& weights = *weights_.layers[static_cast<std::size_t>(layer)].index_key;
+  const CompressionLayout& part = step_.compression(config_.ratio(layer));
+  const auto closed = static_cast<std::int64_t>(part.pool_rows.size());
+  if (closed == 0) return;
+  const Matrix index_key = index_key_.view(closed);
+  ops_.linear(latent_.view(closed), weights.key, index_key);
+  ops_.rms_norm(index_key, weights.norm, static_cast<float>(config_.rms_norm_eps), index_key);
+  ops_.rope(index_key, 1, part.angles.cos_view(), part.angles.sin_view(), false);
+  ops_.store_records(index_key, part.pool_rows, caches.index_keys(layer));
 }
 
 void Model::run_indexer(int layer, CacheStore& caches, const StepBatch& batch,

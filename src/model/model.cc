@@ -39,7 +39,7 @@ Model::Model(const ModelConfig& config, const ModelWeights& weights, const Cache
   q_latent_.reserve(rows, config.q_lora_rank);
   query_.reserve(rows, head_cols);
   attended_.reserve(rows, head_cols);
-  for (Buffer* buffer : {&kv_, &gate_, &value_, &compressed_}) {
+  for (Buffer* buffer : {&kv_, &gate_, &value_, &entries_, &latent_}) {
     buffer->reserve(rows, config.head_dim);
   }
   o_latent_.reserve(rows, static_cast<std::int64_t>(config.o_groups) * config.o_lora_rank);
@@ -158,7 +158,7 @@ void Model::run_moe(int layer, ForwardObserver* observer) {
     observer->on_values("route_w", layer, {expert_weights.data(), tokens_, top_k});
   }
   ops_.moe(site_in_.view(tokens_), experts, expert_weights, top_k,
-           {weights.experts, weights.residency}, weights.shared,
+           {weights.experts, weights.residency.get()}, weights.shared,
            static_cast<float>(config_.swiglu_limit), site_out_.view(tokens_));
 }
 

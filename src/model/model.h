@@ -43,6 +43,7 @@ class Model {
   void run_attention(int layer, CacheStore& caches, const StepBatch& batch,
                      ForwardObserver* observer);
   void run_compressor(int layer, CacheStore& caches);
+  void run_index_keys(int layer, CacheStore& caches);
   void run_indexer(int layer, CacheStore& caches, const StepBatch& batch,
                    ForwardObserver* observer);
   void run_moe(int layer, ForwardObserver* observer);
@@ -71,7 +72,7 @@ class Model {
   std::int64_t tokens_ = 0;
   Buffer streams_, pre_, next_pre_, post_, comb_, site_in_, site_out_;
   Buffer q_latent_, query_, kv_, attended_, o_latent_;
-  Buffer gate_, value_, compressed_, index_key_, index_query_, index_weights_;
+  Buffer gate_, value_, entries_, latent_, index_key_, index_query_, index_weights_;
   Buffer router_, engram_rows_, engram_kv_, gates_, head_streams_, head_pre_, hidden_;
   std::vector<std::byte> fresh_records_;
   std::vector<std::int32_t> selected_, blocks_, experts_;

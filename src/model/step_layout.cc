@@ -21,6 +21,7 @@ StepLayout::StepLayout(const ModelConfig& config, const CacheLayout& layout)
     : layout_(layout),
       window_(config.sliding_window),
       ring_width_(config.sliding_window - 1),
+      ngram_size_(config.engram_layer_ids.empty() ? 0 : config.engram_max_ngram_size),
       plain_frequencies_(plain_rope_frequencies(config)),
       yarn_frequencies_(yarn_rope_frequencies(config)) {}
 
@@ -37,9 +38,13 @@ void StepLayout::prepare(const StepBatch& batch) {
     part.pairs.clear();
     part.state_rows.clear();
   }
+  check_lists(batch);
   std::int32_t expected_row = 0;
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     const SequenceRows& rows = batch.sequences[s];
+    if (rows.state_slot < 1) {
+      fail_internal("step layout: sequence " + std::to_string(s) + " has no state slot");
+    }
     if (rows.first_row != expected_row || rows.rows <= 0 || rows.start_position < 0) {
       fail_internal("step layout: sequence " + std::to_string(s) + " starts at row " +
                     std::to_string(rows.first_row) + ", expected " + std::to_string(expected_row));
@@ -58,6 +63,28 @@ void StepLayout::prepare(const StepBatch& batch) {
   yarn_angles_.fill(positions_, yarn_frequencies_);
   for (int ratio = 1; ratio <= 2; ++ratio) {
     compression_[ratio].angles.fill(compression_[ratio].positions, yarn_frequencies_);
+  }
+}
+
+void StepLayout::check_lists(const StepBatch& batch) const {
+  const std::size_t tokens = batch.token_ids.size();
+  const auto expect = [](std::size_t found, std::size_t expected, const char* what) {
+    if (found != expected) {
+      fail_internal("step layout: " + std::to_string(found) + " " + what + ", expected " +
+                    std::to_string(expected));
+    }
+  };
+  expect(batch.block_table.size(),
+         batch.sequences.size() * static_cast<std::size_t>(batch.max_blocks),
+         "block table entries");
+  expect(batch.ngram_ids.size(), tokens * static_cast<std::size_t>(ngram_size_), "n-gram ids");
+  std::int32_t last = -1;
+  for (const std::int32_t row : batch.logits_rows) {
+    if (row <= last || row >= static_cast<std::int32_t>(tokens)) {
+      fail_internal("step layout: logits row " + std::to_string(row) + " of " +
+                    std::to_string(tokens) + " rows, after row " + std::to_string(last));
+    }
+    last = row;
   }
 }
 
@@ -95,6 +122,10 @@ void StepLayout::add_compression(const StepBatch& batch, std::size_t sequence, s
     const std::int32_t block =
         batch.block_table[sequence * static_cast<std::size_t>(batch.max_blocks) +
                           static_cast<std::size_t>(entry / per_block)];
+    if (block < 1) {
+      fail_internal("step layout: sequence " + std::to_string(sequence) +
+                    " has no block for entry " + std::to_string(entry));
+    }
     part.pool_rows.push_back(block * per_block + entry % per_block);
     part.positions.push_back(entry * ratio);
   }

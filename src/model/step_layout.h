@@ -64,6 +64,7 @@ class StepLayout {
   const CompressionLayout& compression(int ratio) const { return compression_[ratio]; }
 
  private:
+  void check_lists(const StepBatch& batch) const;
   void add_token(const StepBatch& batch, std::size_t sequence, std::int32_t row);
   void add_compression(const StepBatch& batch, std::size_t sequence, std::int32_t row,
                        std::int32_t position, int ratio);
@@ -71,6 +72,7 @@ class StepLayout {
   CacheLayout layout_;
   std::int64_t window_;
   std::int64_t ring_width_;
+  std::int64_t ngram_size_;  ///< 0 without Engram
   std::vector<float> plain_frequencies_;
   std::vector<float> yarn_frequencies_;
 

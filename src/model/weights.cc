@@ -1,5 +1,6 @@
 #include "model/weights.h"
 
+#include <cstring>
 #include <string>
 
 #include "base/dtype.h"
@@ -72,6 +73,7 @@ LayerWeights load_layer(const Checkpoint& checkpoint, int layer) {
   for (int expert = 0; expert < config.n_routed_experts; ++expert) {
     weights.moe.experts.push_back(scope.expert("ffn.experts." + std::to_string(expert), true));
   }
+  weights.moe.residency = std::make_shared<MappedExperts>(layer, weights.moe.experts);
   if (config.has_engram(layer)) {
     weights.engram = std::make_unique<EngramWeights>();
     weights.engram->table = std::make_shared<StoredEngramTable>(scope.tensor("engram.embed.weight"),
@@ -96,6 +98,25 @@ ModelWeights load_weights(const Checkpoint& checkpoint) {
   return weights;
 }
 
+MappedExperts::MappedExperts(int layer, std::span<const ExpertWeights> experts)
+    : layer_(layer), experts_(experts), checked_(experts.size()) {}
+
+void MappedExperts::require(std::span<const std::int32_t> experts) {
+  for (const std::int32_t id : experts) {
+    const auto index = static_cast<std::size_t>(id);
+    if (checked_[index]) continue;
+    const ExpertWeights& expert = experts_[index];
+    for (const LinearWeight* weight : {&expert.gate, &expert.up, &expert.down}) {
+      const auto bytes = static_cast<std::size_t>(weight->rows * weight->scale_cols());
+      if (std::memchr(weight->scale, 255, bytes) != nullptr) {
+        fail_checkpoint("layers." + std::to_string(layer_) + ".ffn.experts." + std::to_string(id) +
+                        ": a scale byte is 255 (NaN); expected 0 .. 254");
+      }
+    }
+    checked_[index] = true;
+  }
+}
+
 StoredEngramTable::StoredEngramTable(const TensorView& weight, const TensorView& scale)
     : codes_(reinterpret_cast<const std::uint8_t*>(weight.data)),
       scales_(reinterpret_cast<const std::uint8_t*>(scale.data)),
@@ -108,6 +129,10 @@ void StoredEngramTable::read(std::span<const std::int64_t> rows, float* out) con
     if (row < 0 || row >= rows_) {
       fail_internal("Engram row " + std::to_string(row) + " of a table of " +
                     std::to_string(rows_));
+    }
+    if (std::memchr(scales_ + row * groups, 255, static_cast<std::size_t>(groups)) != nullptr) {
+      fail_checkpoint("Engram table: a scale byte of row " + std::to_string(row) +
+                      " is 255 (NaN); expected 0 .. 254");
     }
     for (std::int64_t c = 0; c < dim_; ++c) {
       out[c] =

@@ -54,7 +54,7 @@ struct MoeWeights {
   std::vector<float> bias_vl;
   ExpertWeights shared;
   std::vector<ExpertWeights> experts;
-  ExpertResidency* residency = nullptr;
+  std::shared_ptr<ExpertResidency> residency;  ///< may be null
 };
 
 struct EngramWeights {
@@ -88,7 +88,23 @@ struct ModelWeights {
 
 ModelWeights load_weights(const Checkpoint& checkpoint);
 
-/// An Engram table as stored: E4M3 rows with one UE8M0 scale per 32 columns.
+/// Experts in a memory map: looks for NaN scales (byte 255, model.md 4.3) when an expert is first
+/// used, since reading all of them at the start would read a large checkpoint. Throws
+/// Error(kCheckpoint) naming layer and expert.
+class MappedExperts final : public ExpertResidency {
+ public:
+  /// `experts` must outlive the object.
+  MappedExperts(int layer, std::span<const ExpertWeights> experts);
+  void require(std::span<const std::int32_t> experts) override;
+
+ private:
+  int layer_;
+  std::span<const ExpertWeights> experts_;
+  std::vector<bool> checked_;
+};
+
+/// An Engram table as stored: E4M3 rows with one UE8M0 scale per 32 columns. A row with a NaN scale
+/// throws Error(kCheckpoint) when it is read.
 class StoredEngramTable final : public EngramRowReader {
  public:
   StoredEngramTable(const TensorView& weight, const TensorView& scale);

@@ -71,7 +71,8 @@ struct RouterParams {
 
 /// The operation set of the model, one implementation a back end. Every op works on T rows (flat
 /// tokens of one step), writes only its outputs, and follows docs/numerics.md. Shapes are row-major
-/// float32 unless stated. Preconditions are the caller's: a broken one throws Error(kInternal).
+/// float32 unless stated. That shapes fit together is the caller's business; StepLayout checks a
+/// step's lists once.
 class Ops {
  public:
   virtual ~Ops() = default;

@@ -205,13 +205,18 @@ void GoldenForward::compare_whole_prompt(NumericsProfile profile, int length) {
   // Ten layers of ten values and two Engram layers of two; the long file keeps four a layer.
   const int expected = length == 1 ? 0 : length == 300 ? 10 * 4 : 10 * 10 + 4;
   EXPECT_EQ(compared, expected);
+  int lists = 0;
   for (const auto& [name, values] : recorder.ints) {
     if (!file.has(name)) continue;  // a source without entries yet has no list in the file
+    ++lists;
     const std::vector<std::int32_t> want = file.ints(name);
     expect_same_lists(values, recorder.widths[name], want,
                       static_cast<std::int64_t>(want.size()) / length, what + " " + name);
     if (HasFatalFailure()) return;
   }
+  // Routing of ten layers and the candidate blocks; five index sources, of which one token closes
+  // an entry at the three of ratio 1 only.
+  EXPECT_EQ(lists, 10 + 1 + (length == 1 ? 3 : 5));
   const std::vector<std::int64_t> hashes = file.longs("hash_ids");
   const std::size_t columns = hashes.size() / static_cast<std::size_t>(length) / 2;
   for (std::size_t t = 0; t < static_cast<std::size_t>(length); ++t) {

@@ -149,5 +149,22 @@ TEST(CpuBackEnd, AgreesWithTheReferenceBitForBit) {
   }
 }
 
+TEST(IndexKeys, OfASourceWithoutACompressorComeFromItsSegmentsLatents) {
+  // Layer 7 becomes an index-K source inside the KV segment of layer 5. With layer 5's own key
+  // weights it must make the very keys that it read from there before.
+  LoadedModel more(std::string(DEEPINFER_GOLDEN_DIR) + "/tiny-random");
+  more.config.index_k_source_layer_ids = {2, 4, 5, 7};
+  more.weights.layers[7].index_key =
+      std::make_unique<IndexKeyWeights>(*more.weights.layers[5].index_key);
+  const auto ops = make_reference_ops();
+  const std::vector<TokenId> prompt = random_tokens(151, 5);
+  const Rows want = ModelHarness(tiny_random(), *ops, {}).run(prompt, {40});
+  expect_same_bits(ModelHarness(more, *ops, {}).run(prompt, {40}), want, "own keys at layer 7");
+  // Other weights must make a difference, else the keys of layer 7 are not read at all.
+  for (float& weight : more.weights.layers[7].index_key->norm) weight = -weight;
+  const Rows other = ModelHarness(more, *ops, {}).run(prompt, {40});
+  EXPECT_NE(other.back(), want.back());
+}
+
 }  // namespace
 }  // namespace deepinfer

@@ -21,11 +21,13 @@ namespace deepinfer::testing {
 struct LoadedModel {
   explicit LoadedModel(const std::filesystem::path& directory)
       : checkpoint(Checkpoint::open(directory)),
+        config(checkpoint.config()),
         weights(load_weights(checkpoint)),
         token_map(engram_token_map(Tokenizer::load(checkpoint.tokenizer_directory(),
                                                    checkpoint.config().tokenizer_compatibility))) {}
 
   Checkpoint checkpoint;
+  ModelConfig config;  ///< a copy, which a test may change together with the weights
   ModelWeights weights;
   std::vector<std::int32_t> token_map;
 };
@@ -43,7 +45,7 @@ class ModelHarness {
   };
 
   ModelHarness(const LoadedModel& loaded, Ops& ops, const Options& options)
-      : config_(loaded.checkpoint.config()),
+      : config_(loaded.config),
         layout_(config_, {options.numerics, options.tokens_per_block, 0}),
         max_blocks_(layout_.blocks_for(options.max_length)),
         blocks_(static_cast<std::int32_t>(max_blocks_) * options.slots),

@@ -21,7 +21,7 @@ namespace deepinfer::cpu::HWY_NAMESPACE {
 
 // True where decoders use vectors; elsewhere they call the scalar decoders of base/dtype.h.
 #undef DEEPINFER_VECTOR_DECODE
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
 #define DEEPINFER_VECTOR_DECODE 1
 #else
 #define DEEPINFER_VECTOR_DECODE 0
@@ -79,6 +79,9 @@ struct F32Row {
   HWY_INLINE F32Row(const LinearWeight& weight, std::int64_t row)
       : data(weight.data + row * weight.row_bytes()) {}
   static HWY_INLINE bool plain_only(const LinearWeight&, std::int64_t) { return false; }
+  static HWY_INLINE bool plain_only(const LinearWeight&, std::int64_t, std::int64_t, std::int64_t) {
+    return false;
+  }
   HWY_INLINE Scale scale(std::int64_t) const { return {}; }
   HWY_INLINE void group(std::int64_t g, Scale, Lanes16& low, Lanes16& high, Watch&) const {
     low = chunk(data + g * 128);
@@ -105,6 +108,9 @@ struct Bf16Row {
   HWY_INLINE Bf16Row(const LinearWeight& weight, std::int64_t row)
       : data(weight.data + row * weight.row_bytes()) {}
   static HWY_INLINE bool plain_only(const LinearWeight&, std::int64_t) { return false; }
+  static HWY_INLINE bool plain_only(const LinearWeight&, std::int64_t, std::int64_t, std::int64_t) {
+    return false;
+  }
   HWY_INLINE Scale scale(std::int64_t) const { return {}; }
   HWY_INLINE void group(std::int64_t g, Scale, Lanes16& low, Lanes16& high, Watch&) const {
     low = chunk(data + g * 64);
@@ -156,6 +162,12 @@ struct Fp8Row {
   static HWY_INLINE bool plain_only(const LinearWeight& weight, std::int64_t row) {
     return plain_only(weight.scale + row / 32 * weight.scale_cols(), weight.scale_cols());
   }
+  /// The same for columns [first, last) only: a block must not pay for the whole row's scales.
+  static HWY_INLINE bool plain_only(const LinearWeight& weight, std::int64_t row,
+                                    std::int64_t first, std::int64_t last) {
+    return plain_only(weight.scale + row / 32 * weight.scale_cols() + first / 32,
+                      (last + 31) / 32 - first / 32);
+  }
 
 #if DEEPINFER_VECTOR_DECODE
   using Scale = FloatVec;
@@ -202,7 +214,7 @@ struct Fp8Row {
 };
 
 #undef DEEPINFER_FP4_PERMUTED
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
 #define DEEPINFER_FP4_PERMUTED 1
 #else
 #define DEEPINFER_FP4_PERMUTED 0
@@ -230,6 +242,9 @@ struct Fp4Row {
         scales(weight.scale + row * weight.scale_cols()) {}
 
   static HWY_INLINE bool plain_only(const LinearWeight&, std::int64_t) { return false; }
+  static HWY_INLINE bool plain_only(const LinearWeight&, std::int64_t, std::int64_t, std::int64_t) {
+    return false;
+  }
 
 #if DEEPINFER_VECTOR_DECODE
   using Scale = FloatVec;  // the table of (as many as fit) code values times the scale
@@ -346,7 +361,7 @@ HWY_INLINE void decode_columns(const LinearWeight& weight, std::int64_t row, std
     store16(low, out + (col - first));
     store16(high, out + (col - first) + 16);
   }
-  if (HWY_UNLIKELY(watch.hit() || Row::plain_only(weight, row))) col = first;
+  if (HWY_UNLIKELY(watch.hit() || Row::plain_only(weight, row, first, last))) col = first;
   for (; col < last; ++col) out[col - first] = decode_one(weight, row, col);
 }
 

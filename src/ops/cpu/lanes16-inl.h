@@ -37,6 +37,16 @@ HWY_INLINE FloatVec fused(FloatVec a, FloatVec b, FloatVec c) {
   FloatVec out;
   for (std::size_t i = 0; i < kLanes; ++i) out.raw[i] = std::fma(a.raw[i], b.raw[i], c.raw[i]);
   return out;
+#elif HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2
+  // A baseline without FMA that a later Highway may add: right, not fast.
+  float x[kLanes];
+  float y[kLanes];
+  float z[kLanes];
+  hn::StoreU(a, FloatTag(), x);
+  hn::StoreU(b, FloatTag(), y);
+  hn::StoreU(c, FloatTag(), z);
+  for (std::size_t i = 0; i < kLanes; ++i) z[i] = std::fma(x[i], y[i], z[i]);
+  return hn::LoadU(FloatTag(), z);
 #else
   return hn::MulAdd(a, b, c);
 #endif

@@ -22,7 +22,7 @@ void hc_collapse_norm_rows(ConstMatrix x, ConstMatrix p, std::span<const float> 
                            Matrix v, std::int64_t first, std::int64_t last);
 
 /// At most kMaxStreams streams.
-constexpr std::int64_t kMaxStreams = 8;
+constexpr std::int64_t kMaxStreams = 64;
 void hc_expand_rows(Matrix x, ConstMatrix y, ConstMatrix post, ConstMatrix comb, std::int64_t first,
                     std::int64_t last);
 
