@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "inputs.h"
+#include "json_input.h"
 
 namespace deepinfer::cli {
 namespace {
@@ -28,7 +29,7 @@ OptionGroup conversation_options() {
                .value_name = "FILE",
                .help = "JSON: a list of messages, or a Chat Completions request; `-` is stdin",
                .configurable = false},
-              {.name = "system", .value_name = "TEXT", .help = "the system message"},
+              {.name = "system", .value_name = "TEXT", .help = "the system message", .utf8 = true},
               {.name = "thinking",
                .kind = OptionKind::kChoice,
                .help = "whether the model reasons before it answers",
@@ -56,12 +57,10 @@ OptionGroup conversation_options() {
 
 Json read_json_file(const std::string& path, std::string_view what) {
   const std::string text = read_input(path, what);
-  try {
-    return Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    fail_argument(std::string(what) + " " + path + ": not JSON: byte " +
-                  std::to_string(error.byte) + " is unexpected");
-  }
+  std::string problem;
+  Json value = parse_json(text, &problem);
+  if (value.is_discarded()) fail_argument(std::string(what) + " " + path + ": " + problem);
+  return value;
 }
 
 Json conversation_request(const Options& options) {
@@ -112,7 +111,6 @@ void add_sampling_fields(const Options& options, Json& request) {
   };
   constexpr Field kIntegers[] = {{"max-tokens", "max_tokens"},
                                  {"top-k", "top_k"},
-                                 {"seed", "seed"},
                                  {"num-samples", "n"},
                                  {"min-tokens", "min_tokens"}};
   constexpr Field kNumbers[] = {{"temperature", "temperature"},
@@ -129,6 +127,12 @@ void add_sampling_fields(const Options& options, Json& request) {
   };
   for (const Field& field : kIntegers) {
     if (applies(field)) request[field.key] = options.integer(field.option);
+  }
+  if (applies({"seed", "seed"})) {
+    // A negative one stays so: the rules for requests refuse it.
+    const bool negative = options.text("seed").starts_with('-');
+    const std::uint64_t seed = options.seed("seed");
+    request["seed"] = negative ? Json(static_cast<std::int64_t>(seed)) : Json(seed);
   }
   for (const Field& field : kNumbers) {
     if (applies(field)) request[field.key] = options.number(field.option);

@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "inputs.h"
+#include "json_input.h"
+#include "token_ids.h"
 
 namespace deepinfer::cli {
 namespace {
@@ -30,9 +32,13 @@ bool is_document(const Json& item) { return item.contains("text") || item.contai
 void check_item(const Json& item, const std::string& place) {
   if (!item.is_object()) fail_argument(place + ": expected a JSON object");
   if (is_document(item)) {
-    const bool good =
-        item.contains("text") ? item["text"].is_string() : item["token_ids"].is_array();
-    if (!good) fail_argument(place + ": expected `text` or `token_ids`");
+    if (item.contains("text") && !item["text"].is_string()) {
+      fail_argument(place + ": text: expected a string");
+    }
+    if (item.contains("token_ids")) {
+      if (!item["token_ids"].is_array()) fail_argument(place + ": token_ids: expected an array");
+      ids_of(item["token_ids"], place + ": token_ids");
+    }
     return;
   }
   if (!item.contains("messages") || !item["messages"].is_array() || !item.contains("expected")) {
@@ -41,6 +47,12 @@ void check_item(const Json& item, const std::string& place) {
   const Json check = item.value("check", Json("exact"));
   if (check != "exact" && check != "json" && check != "tool_call") {
     fail_argument(place + ": check: found " + check.dump() + ", expected exact, json or tool_call");
+  }
+  if (check == "exact" && !item["expected"].is_string()) {
+    fail_argument(place + ": expected: a string is needed for the check exact");
+  }
+  if (check == "tool_call" && !item["expected"].is_object()) {
+    fail_argument(place + ": expected: an object is needed for the check tool_call");
   }
 }
 
@@ -56,8 +68,11 @@ EvaluationFile read_file(const fs::path& path, std::size_t limit) {
     text.remove_prefix(std::min(end + 1, text.size()));
     ++number;
     if (strip(line).empty()) continue;
-    Json item = Json::parse(line, nullptr, false);
-    check_item(item, path.string() + ":" + std::to_string(number));
+    const std::string place = path.string() + ":" + std::to_string(number);
+    std::string problem;
+    Json item = parse_json(line, &problem);
+    if (item.is_discarded()) fail_argument(place + ": " + problem);
+    check_item(item, place);
     file.items.push_back(std::move(item));
   }
   file.is_prose = !file.items.empty() && is_document(file.items.front());
@@ -129,13 +144,13 @@ bool is_correct(const Json& item, const ChatResult& answer) {
   const Json check = item.value("check", Json("exact"));
   const Json& expected = item["expected"];
   if (check == "json") {
-    const Json content = Json::parse(answer.content, nullptr, false);
+    const Json content = parse_json(answer.content);
     return !content.is_discarded() && same_value(content, expected);
   }
   if (check == "tool_call") {
     if (answer.tool_calls.size() != 1) return false;
     const ToolCall& call = answer.tool_calls.front();
-    const Json arguments = Json::parse(call.arguments, nullptr, false);
+    const Json arguments = parse_json(call.arguments);
     return !arguments.is_discarded() && Json(call.name) == expected.value("name", Json()) &&
            same_value(arguments, expected.value("arguments", Json::object()));
   }
@@ -165,7 +180,7 @@ ProseScore evaluate_prose(LLM& llm, const EvaluationFile& file, std::size_t toke
   std::vector<Prompt> documents;
   const bool bos = llm.info().bos_token_id.has_value();
   for (const Json& item : file.items) {
-    auto ids = item.contains("token_ids") ? item["token_ids"].get<std::vector<std::int32_t>>()
+    auto ids = item.contains("token_ids") ? ids_of(item["token_ids"], file.name)
                                           : llm.encode(item["text"].get<std::string>(), bos);
     if (ids.size() > tokens) ids.resize(tokens);
     documents.emplace_back(std::move(ids));

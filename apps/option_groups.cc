@@ -4,10 +4,11 @@
 
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "json_input.h"
 
 namespace deepinfer::cli {
 namespace {
@@ -192,7 +193,7 @@ OptionGroup sampling_options(std::string_view max_tokens_default,
                .default_value = "0"},
               {.name = "seed",
                .aliases = "--seq-seed",
-               .kind = OptionKind::kInteger,
+               .kind = OptionKind::kSeed,
                .value_name = "N",
                .help = "the same seed gives the same answer",
                .default_note = "random"},
@@ -206,7 +207,8 @@ OptionGroup sampling_options(std::string_view max_tokens_default,
               {.name = "stop",
                .value_name = "TEXT",
                .help = "end the answer before this text",
-               .repeatable = true},
+               .repeatable = true,
+               .utf8 = true},
               {.name = "ignore-eos",
                .kind = OptionKind::kFlag,
                .help = "go on after an end-of-sentence token"},
@@ -324,7 +326,8 @@ GivenValues generation_config_values(const Options& options, const std::string& 
     fail_argument(options.find("generation-config")->place + ": " + path.string() +
                   " can't be read");
   }
-  const auto json = nlohmann::json::parse(file, nullptr, false);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const Json json = parse_json(text);
   if (!json.is_object()) fail_checkpoint(path.string() + ": not a JSON object");
 
   GivenValues values;
@@ -335,10 +338,10 @@ GivenValues generation_config_values(const Options& options, const std::string& 
       fail_checkpoint(path.string() + ": " + key + ": found " + found->dump() +
                       ", expected a number");
     }
-    std::string text = found->dump();
-    if (std::string_view(option) == "top-k" && text == "0") text = "-1";  // their word for off
-    values.insert_or_assign(option,
-                            Setting{{text}, Origin::kGenerationConfig, path.string() + ": " + key});
+    std::string value = found->dump();
+    if (std::string_view(option) == "top-k" && value == "0") value = "-1";  // their word for off
+    values.insert_or_assign(
+        option, Setting{{value}, Origin::kGenerationConfig, path.string() + ": " + key});
   }
   const auto do_sample = json.find("do_sample");
   if (do_sample != json.end() && do_sample->is_boolean() && !do_sample->get<bool>()) {
@@ -358,7 +361,7 @@ SamplingParams to_sampling_params(const Options& options) {
   params.repetition_penalty = options.number("repetition-penalty");
   params.presence_penalty = options.number("presence-penalty");
   params.frequency_penalty = options.number("frequency-penalty");
-  if (options.has("seed")) params.seq_seed = static_cast<std::uint64_t>(options.integer("seed"));
+  if (options.has("seed")) params.seq_seed = options.seed("seed");
   params.n = static_cast<int>(options.integer("num-samples"));
   if (options.has("stop")) params.stop = options.texts("stop");
   params.ignore_eos = options.flag("ignore-eos");

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "text/utf8.h"
 
 namespace deepinfer::cli {
 namespace {
@@ -29,9 +30,23 @@ std::string range_text(const OptionSpec& spec) {
   return "";
 }
 
+std::string_view without_plus(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  return text;
+}
+
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   std::int64_t value = 0;
-  if (text.starts_with('+')) text.remove_prefix(1);
+  text = without_plus(text);
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (result.ec != std::errc{} || result.ptr != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<std::uint64_t> parse_seed(std::string_view text) {
+  if (const auto value = parse_integer(text)) return static_cast<std::uint64_t>(*value);
+  std::uint64_t value = 0;
+  text = without_plus(text);
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
   if (result.ec != std::errc{} || result.ptr != text.data() + text.size()) return std::nullopt;
   return value;
@@ -39,7 +54,7 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
 
 std::optional<double> parse_number(std::string_view text) {
   double value = 0;
-  if (text.starts_with('+')) text.remove_prefix(1);
+  text = without_plus(text);
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
   if (result.ec != std::errc{} || result.ptr != text.data() + text.size()) return std::nullopt;
   if (!std::isfinite(value)) return std::nullopt;
@@ -69,9 +84,13 @@ void check(const OptionSpec& spec, Setting& setting) {
   for (std::string& value : setting.values) {
     switch (spec.kind) {
       case OptionKind::kText:
+        if (spec.utf8) require_valid_utf8(value, setting.place);
         break;
       case OptionKind::kInteger:
         check_number(spec, setting, value, parse_integer(value), "an integer");
+        break;
+      case OptionKind::kSeed:
+        if (!parse_seed(value)) refuse(setting, value, "an integer of 64 bits");
         break;
       case OptionKind::kNumber:
         check_number(spec, setting, value, parse_number(value), "a number");
@@ -180,6 +199,7 @@ const std::vector<std::string>& Options::texts(std::string_view name) const {
 std::int64_t Options::integer(std::string_view name) const {
   return parse_integer(text(name)).value();
 }
+std::uint64_t Options::seed(std::string_view name) const { return parse_seed(text(name)).value(); }
 double Options::number(std::string_view name) const { return parse_number(text(name)).value(); }
 bool Options::flag(std::string_view name) const { return has(name) && text(name) == "true"; }
 std::optional<std::string> Options::optional_text(std::string_view name) const {

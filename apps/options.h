@@ -17,6 +17,7 @@ enum class OptionKind {
   kFlag,  ///< no value; `--no-NAME` is its opposite when `negatable`
   kText,
   kInteger,
+  kSeed,  ///< an integer of 64 bits, signed or not
   kNumber,
   kChoice,
 };
@@ -35,6 +36,7 @@ struct OptionSpec {
   double maximum = 1e300;
   bool repeatable = false;
   bool negatable = false;
+  bool utf8 = false;               ///< its texts must be valid UTF-8
   bool configurable = true;        ///< may stand in a config file
   std::string_view variable = "";  ///< the environment variable of the same meaning
 };
@@ -74,6 +76,7 @@ class Options {
   const std::string& text(std::string_view name) const;
   const std::vector<std::string>& texts(std::string_view name) const;
   std::int64_t integer(std::string_view name) const;
+  std::uint64_t seed(std::string_view name) const;  ///< a negative one modulo 2^64
   double number(std::string_view name) const;
   bool flag(std::string_view name) const;
   std::optional<std::string> optional_text(std::string_view name) const;

@@ -1,31 +1,43 @@
 #include "token_ids.h"
 
 #include <charconv>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "json_input.h"
 
 namespace deepinfer::cli {
 namespace {
 
-std::vector<TokenId> ids_of(const nlohmann::json& array, const std::string& origin) {
+bool is_id(const Json& value) {
+  // Unsigned values are compared as such: the library would compare them as signed ones.
+  if (value.is_number_unsigned()) return value.get<std::uint64_t>() <= INT32_MAX;
+  if (!value.is_number_integer()) return false;
+  const auto number = value.get<std::int64_t>();
+  return number >= INT32_MIN && number <= INT32_MAX;
+}
+
+}  // namespace
+
+std::vector<TokenId> ids_of(const Json& array, const std::string& origin) {
   std::vector<TokenId> ids;
   for (const auto& value : array) {
-    if (!value.is_number_integer() || value < INT32_MIN || value > INT32_MAX) {
-      fail_argument(origin + ": found " +
-                    value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
-                    ", expected a token id");
+    if (!is_id(value)) {
+      fail_argument(origin + ": found " + dump(value) + ", expected a token id");
     }
     ids.push_back(value.get<TokenId>());
   }
   return ids;
 }
 
-}  // namespace
-
 std::vector<TokenId> parse_ids(std::string_view text, const std::string& origin) {
   std::vector<TokenId> ids;
-  constexpr std::string_view kSeparators = " \t\r\n,[]";
+  if (text.find_first_of("[]") != std::string_view::npos) {
+    for (const auto& sequence : parse_id_sequences(text, origin)) {
+      ids.insert(ids.end(), sequence.begin(), sequence.end());
+    }
+    return ids;
+  }
+  constexpr std::string_view kSeparators = " \t\r\n,";
   while (true) {
     const std::size_t begin = text.find_first_not_of(kSeparators);
     if (begin == std::string_view::npos) return ids;
@@ -45,7 +57,7 @@ std::vector<TokenId> parse_ids(std::string_view text, const std::string& origin)
 std::vector<std::vector<TokenId>> parse_id_sequences(std::string_view text,
                                                      const std::string& origin) {
   std::vector<std::vector<TokenId>> sequences;
-  const auto whole = nlohmann::json::parse(text, nullptr, false);
+  const Json whole = parse_json(text);
   if (whole.is_array()) {
     if (whole.empty() || !whole.front().is_array()) return {ids_of(whole, origin)};
     for (const auto& array : whole) {
@@ -61,7 +73,7 @@ std::vector<std::vector<TokenId>> parse_id_sequences(std::string_view text,
     text.remove_prefix(std::min(end + 1, text.size()));
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const auto array = nlohmann::json::parse(line, nullptr, false);
+    const Json array = parse_json(line);
     const std::string place = origin + ":" + std::to_string(number);
     if (!array.is_array()) fail_argument(place + ": expected a JSON array of token ids");
     sequences.push_back(ids_of(array, place));

@@ -72,6 +72,7 @@ Timing run_once(LLM& llm, const std::vector<Prompt>& prompts, int prompt_len, in
   };
   const auto results = llm.generate(prompts, {params}, call);
   const double end = monotonic_seconds();
+  if (interrupt.interrupted()) return timing;
   for (const CompletionResult& result : results) {
     if (result.failed()) fail_argument("the model refused the prompts: " + result.error);
   }

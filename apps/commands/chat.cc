@@ -12,6 +12,7 @@
 #include "option_groups.h"
 #include "output.h"
 #include "stats_file.h"
+#include "text/chat_request.h"
 #include "text/utf8.h"
 
 namespace deepinfer::cli {
@@ -233,6 +234,22 @@ int answer_once(ChatSession& session, const LLM& llm, const StatsFile& stats, co
   return failed == 0 || options.flag("allow-failures") ? 0 : kExitFailedRequests;
 }
 
+// Refuses bad options before the model loads, which takes long. What a file of messages says itself
+// is judged by the model, as a request that fails; of such a request only the options are tried.
+void check_options(const Options& options, const Json& request) {
+  Json trial = request;
+  if (options.has("messages")) {
+    trial = {{"messages", Json::array()}};
+    if (options.has("tools")) trial["tools"] = request["tools"];
+    add_sampling_fields(options, trial);
+  }
+  if (options.has("messages") || trial["messages"].empty() ||
+      trial["messages"].back()["role"] == "system") {
+    trial["messages"].push_back({{"role", "user"}, {"content", "a"}});
+  }
+  chat_request_from_json(trial);
+}
+
 int run(Options& options, Output& output) {
   Json request = conversation_request(options);
   const bool has_text =
@@ -253,6 +270,7 @@ int run(Options& options, Output& output) {
   const std::string directory = find_model_directory(options);
   options.add_lower_layer(generation_config_values(options, directory));
   add_sampling_fields(options, request);
+  check_options(options, request);
   LLM llm(to_engine_options(options, directory));
   ChatSession session(llm, options, output);
   if (interactive) return converse(session, request, output);

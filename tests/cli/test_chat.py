@@ -43,6 +43,7 @@ def test_thinking_is_shown_on_request(deepinfer: Command, chat: list[str | Path]
     words = [*chat, "-n", "200", "-p", "What is 17 + 25?"]
     result = json.loads(deepinfer(*words, "--json").out)
     assert result["reasoning_content"]
+    assert "42" in result["content"]
     hidden = deepinfer(*words).out
     assert result["reasoning_content"].strip() not in hidden
     shown = deepinfer(*words, "--show-thinking").out
@@ -79,6 +80,38 @@ def test_bad_requests(deepinfer: Command, random_model: Path, tmp_path: Path) ->
     tools = tmp_path / "tools.json"
     tools.write_text("[")
     deepinfer(*words, "-p", "a", "--tools", tools, code=2)
+
+
+BAD_OPTIONS = {
+    "seed": ["--seed", "-1"],
+    "temperature": ["--temperature", "3"],
+    "n": ["--num-samples", "17"],
+    "top_logprobs": ["--logprobs", "21"],
+    "stop": ["--stop", ""],
+    "max_tokens": ["-n", "99999999"],
+    "tools": ["--tools", "tools.json"],
+}
+
+
+@pytest.mark.parametrize("field", BAD_OPTIONS)
+@pytest.mark.parametrize("source", [["-p", "a"], ["--messages", "messages.json"]])
+def test_bad_options_are_refused_before_the_model_loads(
+    deepinfer: Command, broken_model: Path, tmp_path: Path, source: list[str], field: str
+) -> None:
+    (tmp_path / "tools.json").write_text("{}")
+    (tmp_path / "messages.json").write_text('[{"role": "user", "content": "a"}]')
+    # Loading this model would end with 3.
+    (broken_model / "model.safetensors").write_bytes(b"")
+    words = ["chat", "-m", broken_model, *source]
+    deepinfer(*words, cwd=tmp_path, code=3)
+    result = deepinfer(*words, *BAD_OPTIONS[field], cwd=tmp_path, code=2)
+    assert field in result.err
+
+
+@pytest.mark.parametrize("option", ["--system", "--stop"])
+def test_texts_of_options_must_be_utf8(deepinfer: Command, random_model: Path, option: str) -> None:
+    result = deepinfer("chat", "-m", random_model, "-p", "a", option, b"\xff", code=2)
+    assert option in result.err
 
 
 @contextmanager

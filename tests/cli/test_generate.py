@@ -92,6 +92,29 @@ def test_seeds_and_samples(deepinfer: Command, random_model: Path) -> None:
     assert two["outputs"][0]["token_ids"] != two["outputs"][1]["token_ids"]
 
 
+@pytest.mark.parametrize("seed", [2**63 - 1, 2**63, 2**64 - 1])
+def test_any_printed_seed_can_be_given_back(
+    deepinfer: Command, random_model: Path, seed: int
+) -> None:
+    words = ["generate", "-m", random_model, "-p", "a", "-n", "4", "--json", "--seed"]
+    given = deepinfer(*words, str(seed)).out
+    assert json.loads(given)["outputs"][0]["seed"] == seed
+    assert deepinfer(*words, f"+{seed}").out == given
+
+
+@pytest.mark.parametrize("seed", [str(2**64), str(-(2**63) - 1), "1.5", "x", "", "+-1"])
+def test_seeds_beyond_64_bits_are_refused(
+    deepinfer: Command, random_model: Path, seed: str
+) -> None:
+    result = deepinfer("generate", "-m", random_model, "-p", "a", f"--seed={seed}", code=2)
+    assert "--seed" in result.err
+
+
+def test_stop_text_must_be_utf8(deepinfer: Command, greedy: list[str | Path]) -> None:
+    assert "--stop" in deepinfer(*greedy, "-p", "a", "--stop", b"\xff", code=2).err
+    assert "--stop" in deepinfer("parse", "--stop", b"\xff", stdin="a", code=2).err
+
+
 def test_stop_text_is_cut(deepinfer: Command, greedy: list[str | Path]) -> None:
     (result,) = objects(deepinfer(*greedy, "-p", TEXTS[0], "--json").out)
     text = result["outputs"][0]["text"]
@@ -187,6 +210,22 @@ def test_interrupt(deepinfer: Command, random_model: Path) -> None:
     assert time.monotonic() - start < 10
 
 
+def test_interrupt_ends_bench(deepinfer: Command, random_model: Path) -> None:
+    sizes = ["--prompt-len", "48", "--output-len", "2000", "--repeat", "1000"]
+    process = subprocess.Popen(
+        [deepinfer.path, "bench", "-m", random_model, *sizes],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=deepinfer.environment(),
+    )
+    time.sleep(2)  # nothing tells that it runs
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert out == b""
+    assert b"error" not in err
+
+
 def test_stats(deepinfer: Command, greedy: list[str | Path], tmp_path: Path) -> None:
     path = tmp_path / "stats.json"
     deepinfer(*greedy, *prompts(TEXTS), "--ignore-eos", "--stats-json", path)
@@ -205,7 +244,17 @@ def test_log_and_notice_go_to_stderr(deepinfer: Command, greedy: list[str | Path
 
 def test_trained_checkpoint_writes_sentences(deepinfer: Command, trained_model: Path) -> None:
     words = ["generate", "-m", trained_model, "--temperature", "0", "-n", "40"]
-    text = deepinfer(*words, "-p", "The purpose of a file system is").out
+    prompt = "The purpose of a file system is"
+    text = deepinfer(*words, "-p", prompt, "--no-echo").out
     letters = sum(character.isalpha() or character == " " for character in text)
-    assert len(text.split()) >= 8
     assert letters / len(text) > 0.8
+    found = text.lower().split()
+    assert len(found) >= 8
+    common = {"the", "a", "of", "to", "and", "is", "in", "that", "for", "it", "be", "can", "by"}
+    assert sum(word in common for word in found) / len(found) > 0.25, text
+    assert len(common.intersection(found)) >= 3, text
+    # Untrained weights are near the logarithm of the vocabulary's size, 8 and more.
+    sentence = f"{prompt} to store data so that programs can find it again."
+    scored = json.loads(deepinfer("score", "-m", trained_model, "--json", "-p", sentence).out)
+    logprobs = scored["token_logprobs"][1:]
+    assert -sum(logprobs) / len(logprobs) < 5

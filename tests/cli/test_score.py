@@ -113,7 +113,18 @@ def test_bad_sequences_fail_alone(deepinfer: Command, random_model: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[1.5]", '["a"]', "[[1], 2]", "[1]\n{}\n", "[3000000000]"]
+    "text",
+    [
+        "",
+        "{}",
+        "[1.5]",
+        '["a"]',
+        "[[1], 2]",
+        "[1]\n{}\n",
+        "[3000000000]",
+        f"[{2**64 - 1}]",
+        "[-3000000000]",
+    ],
 )
 def test_files_that_hold_no_ids(
     deepinfer: Command, random_model: Path, tmp_path: Path, text: str

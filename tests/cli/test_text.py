@@ -71,6 +71,17 @@ def test_detokenize_refuses_what_is_no_id(deepinfer: Command, official: Path, id
     assert ids in result.err
 
 
+@pytest.mark.parametrize("text", ["[1,", "[1", "1]", "[1] x", "[1, a]", "[[1], 2]", "[1.5]"])
+def test_detokenize_refuses_broken_json(
+    deepinfer: Command, official: Path, tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "ids.json"
+    path.write_text(text)
+    result = deepinfer("detokenize", "--tokenizer", official, "-f", path, code=2)
+    assert result.out == ""
+    assert str(path) in result.err
+
+
 def test_invalid_utf8_is_refused_with_its_place(deepinfer: Command, official: Path) -> None:
     result = deepinfer("tokenize", "--tokenizer", official, stdin=b"ab\xff", code=2)
     assert result.out == ""
