@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 _GIB = 1 << 30
-# What a checkpoint needs (docs/checkpoint.md): no other weights formats, no pictures.
+# What a checkpoint needs (docs/cli.md): no other weights formats, no pictures.
 _PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.md", "LICENSE*"]
 
 

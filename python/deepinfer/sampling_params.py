@@ -43,7 +43,26 @@ def _strings(name: str, values: str | Iterable[str] | None) -> list[str]:
     for value in strings:
         if not isinstance(value, str):
             raise TypeError(f"{name} must hold strings, not {type(value).__name__}")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{name} has {value!r}, which has no UTF-8 form") from None
     return strings
+
+
+def _logit_bias(biases: Any) -> dict[int, float]:
+    if biases is None:
+        return {}
+    if not isinstance(biases, Mapping):
+        raise TypeError(f"logit_bias must map token ids to numbers, but is {biases!r}")
+    result = {}
+    for token, bias in biases.items():
+        try:
+            number = int(token) if isinstance(token, str) else operator.index(token)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"logit_bias has the key {token!r}, expected a token id") from None
+        result[number] = _number(f"logit_bias[{token!r}]", bias)
+    return result
 
 
 class SamplingParams:
@@ -130,9 +149,7 @@ class SamplingParams:
         self.repetition_penalty = _number("repetition_penalty", repetition_penalty)
         self.presence_penalty = _number("presence_penalty", presence_penalty)
         self.frequency_penalty = _number("frequency_penalty", frequency_penalty)
-        self.logit_bias = {
-            int(token): _number("logit_bias", bias) for token, bias in (logit_bias or {}).items()
-        }
+        self.logit_bias = _logit_bias(logit_bias)
         self.min_tokens = _integer("min_tokens", min_tokens)
         self.n = _integer("n", n)
         self.logprobs_mode = logprobs_mode
@@ -166,11 +183,11 @@ class SamplingParams:
             "repetition_penalty",
             "presence_penalty",
             "frequency_penalty",
-            "stop",
-            "bad_words",
             "seq_seed",
         ):
             setattr(params, name, getattr(self, name))
+        for name in ("stop", "bad_words"):
+            setattr(params, name, _strings(name, getattr(self, name)))
         for name in ("top_k", "max_tokens", "top_logprobs", "first_n_token_no_eos", "min_tokens"):
             setattr(params, name, _in_32_bits(name, getattr(self, name)))
         params.n = _in_32_bits("n", self.n)

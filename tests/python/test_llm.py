@@ -2,9 +2,12 @@
 
 import math
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,6 +160,34 @@ def test_errors_of_the_whole_call(llm: LLM) -> None:
         llm.generate("a", GREEDY, multi_modal_data={"image_bytes": [b""]})
 
 
+@pytest.mark.parametrize("bad", [b"ab", bytearray(b"ab"), memoryview(b"ab"), {5: 6}])
+def test_bytes_and_mappings_are_no_prompts(llm: LLM, bad: Any) -> None:
+    for call in (llm.generate, llm.generate_iter, llm.score):
+        with pytest.raises(TypeError, match=r"^prompts must be"):
+            call(bad)
+        with pytest.raises(TypeError, match=r"^prompts\[1\] must be"):
+            call(["a", bad])
+        with pytest.raises(TypeError, match=r"^prompt_token_ids must be"):
+            call(prompt_token_ids=bad)
+        with pytest.raises(TypeError, match=r"^prompt_token_ids\[1\] must be"):
+            call(prompt_token_ids=[[5], bad])
+
+
+def test_token_ids_are_no_strings(llm: LLM) -> None:
+    with pytest.raises(TypeError, match=r"^prompt_token_ids must be .* not str"):
+        llm.generate(prompt_token_ids="ab")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^prompt_token_ids\[0\] must be .* not str"):
+        llm.generate(prompt_token_ids=["ab"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("bad", ["hello", b"hello", {"role": "user", "content": "a"}])
+def test_text_or_one_message_is_no_conversation(llm: LLM, bad: Any) -> None:
+    with pytest.raises(TypeError, match=r"^messages must be"):
+        llm.chat(bad)
+    with pytest.raises(TypeError, match=r"^messages\[1\] must be"):
+        llm.chat([[{"role": "user", "content": "a"}], bad])
+
+
 def test_progress_ticks_once_a_request(llm: LLM, capsys: pytest.CaptureFixture[str]) -> None:
     llm.generate(None, GREEDY, IDS)
     captured = capsys.readouterr()
@@ -198,6 +229,53 @@ def test_interrupt_leaves_the_engine_usable(llm: LLM) -> None:
         llm.generate(None, long, IDS * 8, use_tqdm=False)
     timer.join()
     assert llm.generate(None, GREEDY, IDS, use_tqdm=False) == before
+
+
+EXIT_SCRIPT = """
+import sys, threading, time
+from deepinfer import LLM, SamplingParams
+
+llm = LLM(sys.argv[1], num_threads=2)
+params = SamplingParams(max_tokens=3000, ignore_eos=True)
+
+def call():
+    while True:
+        llm.generate(["a"] * 4, params, use_tqdm=False)
+
+def chat():
+    llm.chat([[{"role": "user", "content": "a"}]] * 4, params)
+
+def score():
+    llm.score(prompt_token_ids=[[5] * 1000] * 4)
+
+match sys.argv[2]:
+    case "iterator":
+        stream = llm.generate_iter(["a"] * 4, params)
+        next(stream)
+    case "chat stream":
+        stream = llm.chat([{"role": "user", "content": "a"}], params, stream=True)
+        next(stream)
+    case name:
+        target = {"daemon": call, "daemon chat": chat, "daemon score": score}[name]
+        threading.Thread(target=target, daemon=True).start()
+        time.sleep(0.2)
+sys.exit(int(sys.argv[3]))
+"""
+
+
+@pytest.mark.parametrize("status", [0, 3])
+@pytest.mark.parametrize(
+    "case", ["iterator", "chat stream", "daemon", "daemon chat", "daemon score"]
+)
+def test_exit_of_the_interpreter_ends_running_calls(case: str, status: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", EXIT_SCRIPT, "tiny", case, str(status)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
 
 
 def test_calls_of_several_threads_are_queued(llm: LLM) -> None:
@@ -253,6 +331,9 @@ def test_unknown_keyword_names_the_nearest() -> None:
     ("name", "value"),
     [
         ("gpu_memory_utilization", 1.5),
+        ("gpu_memory_utilization", math.nan),
+        ("tokenizer", "a\0b"),
+        ("revision", "a\0b"),
         ("expert_parallel_size", 2),
         ("context_parallel_size", 2),
         ("load_format", "gguf"),
@@ -266,6 +347,11 @@ def test_unknown_keyword_names_the_nearest() -> None:
 def test_argument_out_of_range_names_it(golden: Path, name: str, value: object) -> None:
     with pytest.raises(ValueError, match=name):
         LLM(golden / "tiny-random", **{name: value})  # type: ignore[arg-type]
+
+
+def test_model_with_a_nul_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"model is 'a\\x00b'"):
+        LLM("a\0b")
 
 
 def test_device_that_the_build_lacks(golden: Path) -> None:

@@ -43,6 +43,9 @@ def test_defaults_of_the_official_package() -> None:
         ("logprobs_mode", "none"),
         ("stop", ["x"] * 17),
         ("stop", [""]),
+        ("stop", "\ud800"),
+        ("bad_words", ["\ud800"]),
+        ("logit_bias", {"x": 1}),
     ],
 )
 def test_value_out_of_range_names_the_field(field: str, value: Any) -> None:
@@ -59,6 +62,9 @@ def test_value_out_of_range_names_the_field(field: str, value: Any) -> None:
         ("temperature", "1"),
         ("stop", [1]),
         ("stop_token_ids", ["a"]),
+        ("logit_bias", [1]),
+        ("logit_bias", {1.5: 1}),
+        ("logit_bias", {1: "a"}),
     ],
 )
 def test_wrong_type_names_the_field(field: str, value: Any) -> None:

@@ -79,7 +79,10 @@ class EngineArgs:
 
     def check(self) -> None:
         """Raises ValueError for a value that this version can't serve, naming it."""
-        if self.gpu_memory_utilization > 1.0:
+        for name in ("model", "tokenizer", "revision", "tokenizer_revision"):
+            if "\0" in str(getattr(self, name)):
+                raise ValueError(f"{name} is {getattr(self, name)!r}, which has a NUL in it")
+        if not self.gpu_memory_utilization <= 1.0:  # NaN too
             raise ValueError(
                 f"gpu_memory_utilization is {self.gpu_memory_utilization}, expected at most 1.0"
             )

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from deepinfer import _core, hub
 from deepinfer._core import RequestOutput
+from deepinfer._exit import Call
 from deepinfer._keywords import reject_unknown
 from deepinfer.chat import ChatDelta, ChatResult, Effort, Message, request_json
 from deepinfer.engine.arg_utils import EngineArgs
@@ -25,6 +26,7 @@ Conversation = Sequence[Message]
 Params = SamplingParams | Sequence[SamplingParams] | None
 TokenIds = Sequence[int] | Iterable[int]
 _Item = TypeVar("_Item")
+_NO_IDS = (bytes, bytearray, memoryview, Mapping)  # iterables of integers or keys, meant otherwise
 _DELTA_KINDS = ("reasoning", "content", "tool_call")
 
 
@@ -102,7 +104,8 @@ class LLM:
         self.decode_sequence = decode_sequence
         options = self.engine_args.to_options()
         options.model = _find(options.model, revision)
-        self._engine = _core.Engine(options)
+        with Call():
+            self._engine = _core.Engine(options)
         self._tokenizer: Tokenizer | None = None
 
     # --- completions -----------------------------------------------------------------------------
@@ -139,15 +142,16 @@ class LLM:
         inputs = _inputs(prompts, prompt_token_ids)
         params = _core_params(sampling_params, len(inputs))
         _refuse_images(multi_modal_data)
-        with _Progress(_samples(params, len(inputs)), use_tqdm) as progress:
-            results = self._engine.generate(
-                inputs, params, None, progress.update, None, add_bos, strict
-            )
-        if not self.decode_sequence:
-            return [result.request_outputs() for result in results]
-        if skip_special_tokens:
-            return [result.text_skip_special for result in results]
-        return [result.text for result in results]
+        with Call() as call:
+            with _Progress(_samples(params, len(inputs)), use_tqdm) as progress:
+                results = self._engine.generate(
+                    inputs, params, None, progress.update, call.stop.is_set, add_bos, strict
+                )
+            if not self.decode_sequence:
+                return [result.request_outputs() for result in results]
+            if skip_special_tokens:
+                return [result.text_skip_special for result in results]
+            return [result.text for result in results]
 
     def generate_iter(
         self,
@@ -192,7 +196,7 @@ class LLM:
             others: as in generate().
         """
         inputs = _inputs(prompts, prompt_token_ids)
-        with _Progress(len(inputs), use_tqdm) as progress:
+        with Call(), _Progress(len(inputs), use_tqdm) as progress:
             results = self._engine.score(inputs, top_logprobs, progress.update, add_bos, strict)
         return [
             ScoreResult(
@@ -263,11 +267,10 @@ class LLM:
             stream: return an iterator of ChatDelta instead; closing it aborts.
             strict: raise ValueError for a bad conversation before anything runs.
         """
-        several = bool(messages) and not isinstance(messages[0], Mapping)
-        conversations = messages if several else [messages]
+        conversations = _conversations(messages)
         requests = [
             request_json(
-                conversation,  # type: ignore[arg-type]
+                conversation,
                 thinking=thinking,
                 reasoning_effort=reasoning_effort,
                 tools=tools,
@@ -279,11 +282,12 @@ class LLM:
         given = sampling_params is not None
         params = _core_params(sampling_params, len(requests)) if given else []
         if not stream:
-            with _Progress(len(requests), use_tqdm) as progress:
-                results = self._engine.chat(
-                    requests, params, False, None, progress.update, None, strict
-                )
-            return [ChatResult._from_core(result) for result in results]
+            with Call() as call:
+                with _Progress(len(requests), use_tqdm) as progress:
+                    results = self._engine.chat(
+                        requests, params, False, None, progress.update, call.stop.is_set, strict
+                    )
+                return [ChatResult._from_core(result) for result in results]
 
         def run(emit: Callable[[Any], None], cancelled: Callable[[], bool]) -> None:
             def on_delta(index: int, kind: int, *details: Any) -> None:
@@ -343,13 +347,20 @@ def _inputs(prompts: Any, prompt_token_ids: Any) -> list[Any]:
     """The prompts as a list of strings or of id lists. Raises for what concerns the whole call."""
     texts = [prompts] if isinstance(prompts, str) else prompts
     if texts is not None:
+        _refuse(_NO_IDS, "prompts", texts, "a string or a list of prompts")
         texts = list(texts)
+        for index, text in enumerate(texts):
+            _refuse(_NO_IDS, f"prompts[{index}]", text, "a string or a list of token ids")
     if prompt_token_ids is None:
         if texts is None:
             raise ValueError("give prompts or prompt_token_ids")
         inputs = texts
     else:
+        refused = (str, *_NO_IDS)
+        _refuse(refused, "prompt_token_ids", prompt_token_ids, "a list of lists of token ids")
         inputs = list(prompt_token_ids)
+        for index, ids in enumerate(inputs):
+            _refuse(refused, f"prompt_token_ids[{index}]", ids, "a list of token ids")
         if inputs and hasattr(inputs[0], "__index__") and not hasattr(inputs[0], "__len__"):
             inputs = [inputs]
         if texts is not None and len(texts) != len(inputs):
@@ -357,6 +368,22 @@ def _inputs(prompts: Any, prompt_token_ids: Any) -> list[Any]:
     if not inputs:
         raise ValueError("there is no prompt")
     return inputs
+
+
+def _refuse(types: tuple[type, ...], name: str, value: Any, wanted: str) -> None:
+    if isinstance(value, types):
+        raise TypeError(f"{name} must be {wanted}, not {type(value).__name__}")
+
+
+def _conversations(messages: Any) -> list[Conversation]:
+    """One conversation or several as a list of them."""
+    refused = (str, *_NO_IDS)
+    _refuse(refused, "messages", messages, "a list of messages")
+    if not messages or isinstance(messages[0], Mapping):
+        return [messages]
+    for index, conversation in enumerate(messages):
+        _refuse(refused, f"messages[{index}]", conversation, "a list of messages")
+    return list(messages)
 
 
 def _core_params(params: Params, count: int) -> list[_core.SamplingParams]:
@@ -402,20 +429,25 @@ def _stream(run: Callable[[Callable[[_Item], None], Callable[[], bool]], None]) 
     """Runs `run(emit, cancelled)` on a thread of its own and yields what it emits.
 
     The thread starts with the first item asked for. Closing the iterator, or an exception in the
-    consumer (Ctrl-C too), cancels the run and waits for its end.
+    consumer (Ctrl-C too), cancels the run and waits for its end; so does the interpreter's exit.
     """
     items: queue.SimpleQueue[tuple[Literal["item", "error", "end"], Any]] = queue.SimpleQueue()
-    stop = threading.Event()
+    call = Call()
 
     def work() -> None:
-        try:
-            run(lambda item: items.put(("item", item)), stop.is_set)
-            items.put(("end", None))
-        except BaseException as error:  # handed over to the consumer
-            items.put(("error", error))
+        with call:
+            try:
+                run(lambda item: items.put(("item", item)), call.stop.is_set)
+                items.put(("end", None))
+            except BaseException as error:  # handed over to the consumer
+                items.put(("error", error))
 
     thread = threading.Thread(target=work, name="deepinfer-stream", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except BaseException:
+        call.end()
+        raise
     try:
         while True:
             what, value = items.get()
@@ -425,5 +457,5 @@ def _stream(run: Callable[[Callable[[_Item], None], Callable[[], bool]], None]) 
                 raise value
             yield value
     finally:
-        stop.set()
+        call.stop.set()
         thread.join()
