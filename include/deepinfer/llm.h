@@ -45,7 +45,9 @@ struct Progress {
 /// How a call runs. All callbacks run on the calling thread, between steps; an exception of theirs
 /// aborts the call's requests, leaves the engine usable, and comes out of the call.
 struct CallOptions {
-  std::function<void(const StreamEvent&)> on_token;  ///< one for each token, or failed request
+  /// One for each token. A request that fails ends with one more: `finished`, its reason, and no
+  /// token (id 0 after others, else the last of the prompt).
+  std::function<void(const StreamEvent&)> on_token;
   std::function<void(const ChatDelta&)> on_delta;    ///< chat() only
   std::function<void(const Progress&)> on_progress;  ///< after every step
   /// Asked before every step: true aborts what is unfinished (reason `abort`, tokens so far kept).

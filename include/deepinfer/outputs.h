@@ -54,8 +54,8 @@ struct StreamEvent {
   std::string text_delta_skip_special;  ///< the same without special tokens
 };
 
-/// The outcome of one sample of one prompt. Every prompt yields exactly `n` of them, whatever its
-/// fate; a refused prompt yields one.
+/// The outcome of one sample of one prompt. Every prompt yields exactly `n` of them, or one
+/// when it is refused.
 struct CompletionResult {
   std::size_t index = 0;
   int sample = 0;

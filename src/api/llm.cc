@@ -98,11 +98,14 @@ std::vector<CompletionResult> LLM::Impl::generate(const std::vector<Prompt>& pro
   const auto keep = [&](CompletionResult&& result, Place place) {
     result.index = place.index;
     result.sample = place.sample;
-    if (call.on_token && result.token_ids.empty() && result.failed()) {
+    // A stream must end: what fails before or between its tokens has no last token to say so.
+    const bool aborted = result.finish_reason == finish_reason::kAbort;
+    if (call.on_token && result.failed() && (result.token_ids.empty() || !aborted)) {
       StreamEvent event;
       event.index = place.index;
       event.sample = place.sample;
       event.output = to_request_outputs(result).back();
+      if (!result.token_ids.empty()) event.output.token_id = 0;  // not a token again
       results[place.index][static_cast<std::size_t>(place.sample)] = std::move(result);
       call.on_token(event);
       return;

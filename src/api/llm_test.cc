@@ -205,6 +205,27 @@ TEST(Llm, TextGetsOneBosUnlessTheCallSaysOtherwise) {
             static_cast<int>(without.size()));  // ids are used as they are
 }
 
+TEST(Llm, AStreamThatFailsMidwayEndsWithItsReason) {
+  // Only token 7 is allowed, until the bad word, which starts with it, forbids that too.
+  SamplingParams cornered = greedy(8);
+  cornered.allowed_token_ids = {7};
+  cornered.bad_words = {shared().decode({7, 7, 7})};
+  std::map<std::size_t, std::vector<RequestOutput>> streams;
+  CallOptions call;
+  call.on_token = [&](const StreamEvent& event) { streams[event.index].push_back(event.output); };
+  const auto results =
+      shared().generate({std::vector<std::int32_t>{20, 30}, std::vector<std::int32_t>{20, 30}},
+                        {cornered, greedy(4)}, call);
+  ASSERT_EQ(results[0].finish_reason, "error");
+  ASSERT_FALSE(results[0].token_ids.empty());
+  ASSERT_EQ(streams[0].size(), results[0].token_ids.size() + 1);
+  EXPECT_TRUE(streams[0].back().finished);
+  EXPECT_EQ(streams[0].back().finish_reason, "error");
+  EXPECT_EQ(streams[0].back().token_id, 0);
+  EXPECT_EQ(streams[1].size(), results[1].token_ids.size());
+  EXPECT_TRUE(streams[1].back().finished);
+}
+
 TEST(Llm, ScoresReturnOneEntryPerInput) {
   const std::vector<std::int32_t> ids = {10, 20, 30, 40};
   const auto results =

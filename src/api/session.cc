@@ -1,6 +1,10 @@
 #include "api/session.h"
 
+#include <exception>
+#include <string>
 #include <utility>
+
+#include "base/log.h"
 
 namespace deepinfer {
 
@@ -13,7 +17,12 @@ Session::Session(Engine& engine, const CallOptions& call, Handlers handlers)
 Session::~Session() {
   abandoned_ = true;
   const std::set<RequestId> open = open_;
-  for (const RequestId id : open) engine_.abort(id, *this);
+  try {
+    for (const RequestId id : open) engine_.abort(id, *this);
+  } catch (const std::exception& error) {
+    // The engine is beyond use, and the exception that led here says why.
+    log_error(std::string("requests of an ended call could not be aborted: ") + error.what());
+  }
 }
 
 RequestId Session::submit(EngineRequest request) {

@@ -99,12 +99,12 @@ void Engine::step(EngineSink& sink) {
     make_jobs(plan);
     executor_.sample(jobs_);
     counters_.sample_seconds += seconds_since(sample);
+    collect(plan, events);
   } catch (const std::exception& error) {
     scheduler_.rollback();
     fail_all(error.what(), sink);
     return;
   }
-  collect(plan, events);
   scheduler_.commit(outcomes_);
   ++counters_.steps;
   counters_.total_seconds += seconds_since(start);
