@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <variant>
 
@@ -11,6 +12,7 @@
 #include "base/log.h"
 #include "checkpoint/lookup.h"
 #include "text/engram_vocabulary.h"
+#include "text/python_json.h"
 
 namespace deepinfer {
 namespace {
@@ -153,8 +155,12 @@ std::vector<TokenId> read_eos(const Checkpoint& checkpoint) {
   const std::filesystem::path path = checkpoint.directory() / "generation_config.json";
   std::ifstream file(path);
   if (!file) return {checkpoint.config().eos_token_id};
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (json_depth(text) > kMaxJsonDepth) {  // the parser would recurse as deep
+    fail_checkpoint(path.string() + ": nested deeper than " + std::to_string(kMaxJsonDepth));
+  }
   try {
-    const auto json = nlohmann::json::parse(file);
+    const auto json = nlohmann::json::parse(text);
     const auto found = json.find("eos_token_id");
     if (found == json.end() || found->is_null()) return {checkpoint.config().eos_token_id};
     const auto ids = found->is_array() ? found->get<std::vector<TokenId>>()

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -283,6 +285,23 @@ TEST(Llm, SeedOfTheEngineMakesRunsRepeatable) {
   EXPECT_EQ(a[0].token_ids, b[0].token_ids);
   EXPECT_EQ(a[1].token_ids, b[1].token_ids);
   EXPECT_NE(a[0].seq_seed, a[1].seq_seed);
+}
+
+TEST(LlmOptions, ADeeplyNestedGenerationConfigIsRefused) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(::testing::TempDir()) / "deeply_nested_generation_config";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  for (const auto& entry : fs::directory_iterator(DEEPINFER_GOLDEN_DIR "/tiny-random")) {
+    fs::create_symlink(entry.path(), folder / entry.path().filename());
+  }
+  std::ofstream(folder / "generation_config.json")
+      << "{\"a\":" << std::string(200000, '[') << std::string(200000, ']') << "}";
+  EngineOptions options = tiny_options();
+  options.model = folder.string();
+  EXPECT_THAT(error_of([&] { const LLM llm(options); }, ErrorKind::kCheckpoint),
+              HasSubstr("generation_config.json: nested deeper than 256"));
+  fs::remove_all(folder);
 }
 
 TEST(LlmOptions, ImpossibleOnesAreRefusedByName) {

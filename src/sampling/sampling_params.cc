@@ -36,8 +36,10 @@ void check_range(const char* field, std::int64_t value, std::int64_t low, std::i
 }  // namespace
 
 void SamplingParams::validate() const {
-  constexpr double kHuge = std::numeric_limits<double>::max();
-  check_range("temperature", temperature, 0.0, kHuge, "a finite number >= 0");
+  // The sampler computes in float32: what overflows there is no number to it.
+  constexpr double kHuge = std::numeric_limits<float>::max();
+  constexpr double kTiny = std::numeric_limits<float>::min();
+  check_range("temperature", temperature, 0.0, kHuge, "a float32 number >= 0");
   if (!(top_p > 0.0 && top_p <= 1.0)) refuse("top_p", top_p, "in (0, 1]");
   if (top_k != -1) check_range("top_k", top_k, 1, kMaxInt, "-1 (off) or in 1 .. 2147483647");
   check_range("max_tokens", max_tokens, 0, kMaxInt, "in 1 .. 2147483647");
@@ -50,16 +52,17 @@ void SamplingParams::validate() const {
               ">= 0");
   check_range("top_logprobs", static_cast<std::int64_t>(top_logprobs), 0, 1000, "in 0 .. 1000");
   check_range("min_p", min_p, 0.0, 1.0, "in [0, 1]");
-  if (!(repetition_penalty > 0.0 && repetition_penalty <= kHuge)) {
-    refuse("repetition_penalty", repetition_penalty, "a finite number > 0");
+  if (!(repetition_penalty >= kTiny && repetition_penalty <= kHuge)) {
+    refuse("repetition_penalty", repetition_penalty, "a float32 number > 0");
   }
   check_range("presence_penalty", presence_penalty, -2.0, 2.0, "in [-2, 2]");
   check_range("frequency_penalty", frequency_penalty, -2.0, 2.0, "in [-2, 2]");
   check_range("n", static_cast<std::int64_t>(n), 1, 128, "in 1 .. 128");
   for (const auto& [token, bias] : logit_bias) {
     if (token < 0) refuse("logit_bias token", static_cast<std::int64_t>(token), ">= 0");
-    if (std::isnan(bias) || bias == std::numeric_limits<double>::infinity()) {
-      refuse("logit_bias", bias, "a finite number or -inf");
+    const bool removes = bias == -std::numeric_limits<double>::infinity();
+    if (!removes && !(std::fabs(bias) <= kHuge)) {
+      refuse("logit_bias", bias, "a float32 number or -inf");
     }
   }
   check_range("number of stop strings", static_cast<std::int64_t>(stop.size()), 0, 16,

@@ -38,6 +38,7 @@ TEST(SamplingParams, ErrorsNameFieldAndValue) {
   const std::vector<Case> cases = {
       {[](auto& p) { p.temperature = -0.5; }, "temperature", "-0.5"},
       {[=](auto& p) { p.temperature = nan; }, "temperature", "nan"},
+      {[](auto& p) { p.temperature = 1e39; }, "temperature", "1e+39"},
       {[](auto& p) { p.top_p = 0.0; }, "top_p", "0"},
       {[](auto& p) { p.top_p = 1.25; }, "top_p", "1.25"},
       {[](auto& p) { p.top_k = 0; }, "top_k", "0"},
@@ -49,6 +50,8 @@ TEST(SamplingParams, ErrorsNameFieldAndValue) {
       {[](auto& p) { p.first_n_token_no_eos = -1; }, "first_n_token_no_eos", "-1"},
       {[](auto& p) { p.min_p = 1.5; }, "min_p", "1.5"},
       {[](auto& p) { p.repetition_penalty = 0; }, "repetition_penalty", "0"},
+      {[](auto& p) { p.repetition_penalty = 1e-300; }, "repetition_penalty", "1e-300"},
+      {[](auto& p) { p.logit_bias = {{1, 1e308}}; }, "logit_bias", "1e+308"},
       {[](auto& p) { p.presence_penalty = 2.5; }, "presence_penalty", "2.5"},
       {[](auto& p) { p.frequency_penalty = -2.5; }, "frequency_penalty", "-2.5"},
       {[](auto& p) { p.n = 0; }, "n must", "0"},
